@@ -154,15 +154,8 @@ class Drawn(DrawnGraphs):
             self.starts.append(int(numbers[0]))
             self.ends.append(int(numbers[int(rng.integers(1, n))]))  # what lies beyond are dead ends
             self.references.append(" ".join(rng.choice(["a", "b", "c"], rng.integers(0, 4)).tolist()))
-        shape = len(self.sources), width
-        self.features = {
-            "integers": lambda: rng.integers(-3, 4, size=shape).astype(float),
-            "ternary": lambda: rng.integers(-1, 2, size=shape).astype(float),
-            "dyadic": lambda: rng.integers(-50, 51, size=shape) / 16.0,
-            "large": lambda: rng.integers(-(10**9), 10**9, size=shape).astype(float),
-            "steep": lambda: rng.integers(-3, 4, size=shape) * 2.0 ** np.arange(0, 30 * width, 30),
-        }[kind]()
-
+        reach, parts = {"integers": (3, 1.0), "ternary": (1, 1.0), "dyadic": (50, 16.0)}[kind]
+        self.features = rng.integers(-reach, reach + 1, (len(self.sources), width)) / parts
         self.heads, self.tails, self.goals = self.targets, [(source,) for source in self.sources], self.ends
 
     @property

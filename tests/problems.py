@@ -146,16 +146,6 @@ def _integers(rng: Rng, offsets: list[int], width: int) -> Array:
     return rng.integers(-reach, reach + 1, (offsets[-1], width)).astype(float)
 
 
-def _large_offset(rng: Rng, offsets: list[int], width: int) -> Array:
-    far = rng.integers(-1, 2, (len(offsets) - 1, width)) * 2.0 ** rng.integers(35, 50)
-    return _integers(rng, offsets, width) + np.repeat(far, np.diff(offsets), axis=0)
-
-
-def _nearly_tied(rng: Rng, offsets: list[int], width: int) -> Array:
-    nudges = 2.0 ** -float(rng.integers(40, 53)) * rng.integers(-3, 4, (offsets[-1], width))
-    return rng.integers(-2, 3, (offsets[-1], width)) + nudges
-
-
 def _collinear(rng: Rng, offsets: list[int], width: int) -> Array:
     rows = _integers(rng, offsets, width)
     if width > 1:
@@ -171,30 +161,9 @@ def _nearly_collinear(rng: Rng, offsets: list[int], width: int) -> Array:
     return rows
 
 
-def _polygon(rng: Rng, offsets: list[int], width: int) -> Array:
-    """On the moment curve every hypothesis is extreme."""
-    t = rng.permutation(offsets[-1]) - offsets[-1] // 2
-    return np.stack([t.astype(float) ** (d + 1) for d in range(width)], axis=1)
-
-
-def _antipodal(rng: Rng, offsets: list[int], width: int) -> Array:
-    pool = rng.integers(-3, 4, (3, width)).astype(float)
-    return pool[rng.integers(0, 3, offsets[-1])] * rng.choice([-1.0, 1.0, -2.0], (offsets[-1], 1))
-
-
 def _parallel(rng: Rng, offsets: list[int], width: int) -> Array:
     two = rng.integers(-3, 4, (2, width)).astype(float)
     return rng.integers(-3, 4, (offsets[-1], 2)) * [1, float(rng.random() < 0.5)] @ two
-
-
-def _nearly_parallel(rng: Rng, offsets: list[int], width: int) -> Array:
-    along = rng.integers(-2, 3, (offsets[-1], 1)) * rng.normal(size=width)
-    return along + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(offsets[-1], width))
-
-
-def _thin_cones(rng: Rng, offsets: list[int], width: int) -> Array:
-    large = 2.0 ** float(rng.integers(8, 27))
-    return rng.integers(-1, 2, (offsets[-1], width)) * large + rng.integers(-1, 2, (offsets[-1], width))
 
 
 def _idle_columns(rng: Rng, offsets: list[int], width: int) -> Array:
@@ -213,11 +182,6 @@ def _opposite(rng: Rng, offsets: list[int], width: int) -> Array:
     rows: Array = directions * (1 + nudges)
     rows[offsets[:-1]] = 0.0
     return rows
-
-
-def _ulps(rng: Rng, offsets: list[int], width: int) -> Array:
-    rows = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
-    return rows * (1 + 2.0**-52 * rng.integers(-3, 4, rows.shape))
 
 
 def _scales(rng: Rng, offsets: list[int], width: int) -> Array:
@@ -250,31 +214,54 @@ FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
     "decimals": lambda rng, offsets, width: np.round(rng.normal(size=(offsets[-1], width)), 2),
     # decimals with many ties and parallels, of which doubles keep few
     "tenths": lambda rng, offsets, width: _integers(rng, offsets, width) / 10.0 ** int(rng.integers(1, 4)),
-    "large offset": _large_offset,
+    "large offset": lambda rng, offsets, width: (
+        np.repeat(
+            rng.integers(-1, 2, (len(offsets) - 1, width)) * 2.0 ** rng.integers(35, 50), np.diff(offsets), axis=0
+        )
+        + _integers(rng, offsets, width)
+    ),
     "mixed magnitudes": lambda rng, offsets, width: (
         rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.uniform(-12, 12, width)
     ),
     "tiny or huge": lambda rng, offsets, width: (
         rng.normal(size=(offsets[-1], width)) * 10.0 ** float(rng.choice([-90, -30, 30, 90]))
     ),
-    "nearly tied": _nearly_tied,
+    "nearly tied": lambda rng, offsets, width: (
+        2.0 ** -float(rng.integers(40, 53)) * rng.integers(-3, 4, (offsets[-1], width))
+        + rng.integers(-2, 3, (offsets[-1], width))
+    ),
     "collinear": _collinear,
     "nearly collinear": _nearly_collinear,
     "duplicates": lambda rng, offsets, width: _integers(rng, offsets, width)[
         rng.integers(0, (offsets[-1] + 1) // 2, offsets[-1])
     ],
-    "polygon": _polygon,
-    "antipodal": _antipodal,
+    # on the moment curve every hypothesis is extreme
+    "polygon": lambda rng, offsets, width: (
+        (rng.permutation(offsets[-1]) - offsets[-1] // 2).astype(float)[:, None] ** np.arange(1, width + 1)
+    ),
+    "antipodal": lambda rng, offsets, width: (
+        rng.integers(-3, 4, (3, width)).astype(float)[rng.integers(0, 3, offsets[-1])]
+        * rng.choice([-1.0, 1.0, -2.0], (offsets[-1], 1))
+    ),
     "parallel": _parallel,
-    "nearly parallel": _nearly_parallel,
+    "nearly parallel": lambda rng, offsets, width: (
+        rng.integers(-2, 3, (offsets[-1], 1)) * rng.normal(size=width)
+        + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(offsets[-1], width))
+    ),
     "lattice": lambda rng, offsets, width: rng.integers(0, 2, (offsets[-1], width)).astype(float),
-    "thin cones": _thin_cones,
+    "thin cones": lambda rng, offsets, width: (
+        2.0 ** float(rng.integers(8, 27)) * rng.integers(-1, 2, (offsets[-1], width))
+        + rng.integers(-1, 2, (offsets[-1], width))
+    ),
     "scaled rows": lambda rng, offsets, width: (
         _integers(rng, offsets, width) * 2.0 ** rng.choice([0.0, 0.0, -20.0, -40.0], (offsets[-1], 1))
     ),
     "idle columns": _idle_columns,
     "opposite": _opposite,
-    "ulps": _ulps,
+    "ulps": lambda rng, offsets, width: (
+        rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
+        * (1 + 2.0**-52 * rng.integers(-3, 4, (offsets[-1], width)))
+    ),
     "scales": _scales,
     "multiples": _multiples,
     "nearly equal": _nearly_equal,
@@ -444,106 +431,105 @@ def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:
 # Regions, with the half-spaces and equations that they are.
 
 
-def _unit(width: int, d: int, value: float | Fraction = 1) -> list[Fraction]:
-    return [Fraction(value) if k == d else Fraction(0) for k in range(width)]
-
-
-def _less(first: list[Fraction], second: list[Fraction]) -> list[Fraction]:
-    return [a - b for a, b in zip(first, second, strict=True)]
-
-
+Rows = list[list[Fraction]]
 REGIONS = ["nonnegative", "signs", "linear", "many", "equation", "fixed", "simplex", "total", "decimals"]
 
 
-def decimals(rng: Rng, width: int) -> tuple[dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
-    """Limits and equations whose sums and products no doubles hold: arguments of `Region`, and what it is."""
+def cone_of(settings: Mapping[str, Any], width: int) -> tuple[Rows, Rows]:
+    """The half-spaces row . w > 0 and the equations row . w = 0 that arguments of `Region` mean, at any scale of w.
+
+    Limits other than 0 are relative to the first fixed weight other than 0, or to the total.
+    """
     names = feature_names(width)
-    d, *others = rng.permutation(width).tolist()
+    units = {name: {name: 1} for name in names}
+    fixed = {**settings.get("fixed", {})}
+    sums = [(units[name], value, value) for name, value in fixed.items()]
+    if "total" in settings:
+        sums.append((dict.fromkeys(names, 1), settings["total"], settings["total"]))
+    reference, size, _ = next((one for one in sums if one[1]), ({}, 1, 1))
+    limits = [one for one in sums if one[0] is not reference]
+    limits += [(units[name], 0, None) for name in names if settings.get("nonnegative")]
+    limits += [(units[name], *ends) for name, ends in settings.get("bounds", {}).items()]
+    limits += [(one.coefficients, one.lower, one.upper) for one in settings.get("linear", ())]
+
+    def beyond(terms: Mapping[str, float], end: float, sign: int = 1) -> list[Fraction]:
+        share = Fraction(end) / Fraction(size)
+        return [sign * (Fraction(terms.get(name, 0)) - share * reference.get(name, 0)) for name in names]
+
+    rows = [beyond(reference, 0, 1 if size > 0 else -1)] if reference else []
+    equations = []
+    for terms, low, high in limits:
+        if low is not None and low == high:
+            equations.append(beyond(terms, low))
+            continue
+        rows += [] if low is None else [beyond(terms, low)]
+        rows += [] if high is None else [beyond(terms, high, -1)]
+    return rows, equations
+
+
+def _decimals(rng: Rng, width: int) -> dict[str, Any]:
+    """Limits and equations whose sums and products no doubles hold."""
+    names = feature_names(width)
+    first, *others = [names[d] for d in rng.permutation(width).tolist()]
     value = float(rng.choice([0.3, -0.7, 1.1, 3.0]))
     if width > 1 and rng.random() < 0.3:  # 0.3 w_d = a w_k + b w_l, and the half-space in which that is positive
-        factors = [float(rng.choice([0.1, -0.7, 1.3])) for _ in others[:2]]
-        row = _unit(width, d, 0.3)
-        for k, factor in zip(others, factors, strict=False):
-            row[k] = -Fraction(factor)
-        terms = {names[d]: 0.3} | {names[k]: -factor for k, factor in zip(others, factors, strict=False)}
-        bounds = {names[d]: (0.0, None)}
-        return {"linear": [Linear(terms, 0, 0)], "bounds": bounds}, [_unit(width, d)], [row]
+        terms = {first: 0.3} | {name: -float(rng.choice([0.1, -0.7, 1.3])) for name in others[:2]}
+        return {"linear": [Linear(terms, 0, 0)], "bounds": {first: (0.0, None)}}
     if rng.random() < 0.3:
-        one = [Fraction(1)] * width
-        rows_of = [[Fraction(math.copysign(1, value))] * width]
         low, high = sorted(rng.choice([-0.9, -0.2, 0.1, 0.7, 1.3], 2, replace=False).tolist())
-        rows_of.append(_less(_unit(width, d), [x * Fraction(low) / Fraction(value) for x in one]))
-        rows_of.append(_less([x * Fraction(high) / Fraction(value) for x in one], _unit(width, d)))
-        return {"total": value, "bounds": {names[d]: (low, high)}}, rows_of, []
-    fixed, bounds = {names[d]: value}, {}
-    rows_of, equations = [_unit(width, d, math.copysign(1, value))], []
-    for k in others:
+        return {"total": value, "bounds": {first: (low, high)}}
+    fixed, bounds = {first: value}, {}
+    for name in others:
         if rng.random() < 0.4:
-            fixed[names[k]] = own = float(rng.choice([0.1, -0.2, 0.7]))
-            equations.append(_less(_unit(width, k), _unit(width, d, Fraction(own) / Fraction(value))))
+            fixed[name] = float(rng.choice([0.1, -0.2, 0.7]))
         elif rng.random() < 0.5:
-            low, high = sorted(rng.choice([-1.7, -0.2, 0.1, 0.9], 2, replace=False).tolist())
-            bounds[names[k]] = (low, high)
-            rows_of.append(_less(_unit(width, k), _unit(width, d, Fraction(low) / Fraction(value))))
-            rows_of.append(_less(_unit(width, d, Fraction(high) / Fraction(value)), _unit(width, k)))
-    return {"fixed": fixed, "bounds": bounds}, rows_of, equations
+            bounds[name] = tuple(sorted(rng.choice([-1.7, -0.2, 0.1, 0.9], 2, replace=False).tolist()))
+    return {"fixed": fixed, "bounds": bounds}
 
 
-def region(
-    rng: Rng, width: int, kind: str = ""
-) -> tuple[str, dict[str, Any], list[list[Fraction]], list[list[Fraction]]]:
-    """Return a kind, drawn if none is given, arguments of `Region`, its half-spaces row . w > 0, and equations = 0."""
+def _settings(rng: Rng, width: int, kind: str) -> dict[str, Any]:
     names = feature_names(width)
-    kind = kind or str(rng.choice(REGIONS))
     if kind == "decimals":
-        return kind, *decimals(rng, width)
+        return _decimals(rng, width)
     if kind == "nonnegative":
-        return kind, {"nonnegative": True}, [_unit(width, d) for d in range(width)], []
+        return {"nonnegative": True}
     if kind == "signs":
         signs = rng.integers(-1, 2, width).tolist()
-        bounds = {names[d]: (0, None) if s > 0 else (None, 0) for d, s in enumerate(signs) if s}
-        return kind, {"bounds": bounds}, [_unit(width, d, s) for d, s in enumerate(signs) if s], []
+        return {"bounds": {n: (0, None) if s > 0 else (None, 0) for n, s in zip(names, signs, strict=True) if s}}
     if kind in ("linear", "many"):
         inside = rng.normal(size=width)
         rows = rng.integers(-9, 10, (int(rng.integers(1, 4)) if kind == "linear" else 70, width)).astype(float)
         rows = rows[rows.any(axis=1)]
         rows *= np.where(rows @ inside > 0, 1.0, -1.0)[:, None] if kind == "many" else 1.0
-        linear = [Linear({n: v for n, v in zip(names, row, strict=True) if v}, lower=0) for row in rows.tolist()]
-        return kind, {"linear": linear}, [[Fraction(v) for v in row] for row in rows.tolist()], []
+        terms = [{n: v for n, v in zip(names, row, strict=True) if v} for row in rows.tolist()]
+        return {"linear": [Linear(one, lower=0) for one in terms]}
     d = int(rng.integers(width))
     if kind == "equation":
-        row = _unit(width, d)
-        row[(d + 1) % width] += Fraction(int(rng.integers(1, 3)) * int(rng.choice([-1, 1])) * (width > 1))
-        coefficients = {n: float(v) for n, v in zip(names, row, strict=True) if v}
-        return kind, {"linear": [Linear(coefficients, 0, 0)]}, [], [row]
+        row = np.zeros(width)
+        row[d] = 1.0
+        row[(d + 1) % width] += int(rng.integers(1, 3)) * int(rng.choice([-1, 1])) * (width > 1)
+        return {"linear": [Linear({n: v for n, v in zip(names, row.tolist(), strict=True) if v}, 0, 0)]}
     if kind == "fixed":
-        value = float(rng.choice([1.0, -1.0, 2.0, 0.5]))
-        rows_of = [_unit(width, d, math.copysign(1, value))]
-        bounds = {}
-        equations = []
-        fixed = {names[d]: value}
-        for k in (k for k in range(width) if k != d):
+        bounds, fixed = {}, {names[d]: float(rng.choice([1.0, -1.0, 2.0, 0.5]))}
+        for name in names[:d] + names[d + 1 :]:
             low, high = sorted(rng.choice(np.arange(-8, 9), 2, replace=False) / 4)
             if rng.random() < 0.2:
-                fixed[names[k]] = 0.0
-                equations.append(_unit(width, k))
-            elif rng.random() < 0.7:  # low <= w_k / w_d * value <= high
-                bounds[names[k]] = (float(low), float(high))
-                rows_of.append(_less(_unit(width, k), _unit(width, d, Fraction(low) / Fraction(value))))
-                rows_of.append(_less(_unit(width, d, Fraction(high) / Fraction(value)), _unit(width, k)))
-        return kind, {"fixed": fixed, "bounds": bounds}, rows_of, equations
+                fixed[name] = 0.0
+            elif rng.random() < 0.7:
+                bounds[name] = (float(low), float(high))
+        return {"fixed": fixed, "bounds": bounds}
     total = 1.0 if kind == "simplex" else float(rng.choice([1.0, -2.0]))
-    one = [Fraction(1)] * width
-    rows_of = [[value * (1 if total > 0 else -1) for value in one]]
-    settings: dict[str, Any] = {"total": total}
-    if kind == "simplex":
-        settings["nonnegative"] = True
-        rows_of += [_unit(width, k) for k in range(width)]
-    if rng.random() < 0.5:  # w_d <= high of the total
-        high = float(rng.choice([0.25, 0.5, 0.75]))
-        settings["bounds"] = {names[d]: (None, high)}
-        rows_of.append(_less([value * Fraction(high) / Fraction(total) for value in one], _unit(width, d)))
-    return kind, settings, rows_of, []
+    settings: dict[str, Any] = {"total": total, "nonnegative": kind == "simplex"}
+    if rng.random() < 0.5:
+        settings["bounds"] = {names[d]: (None, float(rng.choice([0.25, 0.5, 0.75])))}
+    return settings
+
+
+def region(rng: Rng, width: int, kind: str = "") -> tuple[str, dict[str, Any], Rows, Rows]:
+    """Return a kind, drawn if none is given, arguments of `Region`, its half-spaces row . w > 0, and equations = 0."""
+    kind = kind or str(rng.choice(REGIONS))
+    settings = _settings(rng, width, kind)
+    return kind, settings, *cone_of(settings, width)
 
 
 def sizes(rng: Rng) -> tuple[list[int], int]:

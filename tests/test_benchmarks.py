@@ -117,6 +117,7 @@ ORACLES = {
     "summaries": (100, 14, 0.26244),
     "dialogues": (60, 5, 0.13889),
     "hansard": (100, 22, 0.67021),
+    "swahili": (500, 14, 0.57348),
     "heating": (900, 6, 0.0),
     "heating and cooling": (250, 8, 0.0),
     "travel modes": (2779, 9, 0.0),

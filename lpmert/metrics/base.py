@@ -104,28 +104,21 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
     Their sums must stay below 2**53, so that they are exact.
     """
     if statistics.shape[1] != len(columns):
-        raise MetricError(
-            f"metric {quoted(name)} takes {len(columns)} statistics columns ({listed(columns)}), the lists have "
-            f"{statistics.shape[1]}: name these columns, in this order"
-        )
+        takes = f"takes {len(columns)} statistics columns ({listed(columns)}), the lists have {statistics.shape[1]}"
+        raise MetricError(f"metric {quoted(name)} {takes}: name these columns, in this order")
     most = 0.0
     for first, block in blocks_of_rows(statistics):
         wrong = (block < 0) | (block != np.rint(block))
         if wrong.any():
             row, column = (int(place) for place in np.argwhere(wrong)[0])
-            raise MetricError(
-                f"metric {quoted(name)} counts: hypothesis {first + row} (from 0), column {quoted(columns[column])} "
-                f"has {block[row, column]:g}, which is not a whole number of at least 0"
-            )
+            place = f"hypothesis {first + row} (from 0), column {quoted(columns[column])} has {block[row, column]:g}"
+            raise MetricError(f"metric {quoted(name)} counts: {place}, which is not a whole number of at least 0")
         most = max(most, float(block.max(initial=0.0)))
     if most * len(statistics) > EXACT_INTEGERS:
         raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")
 
 
 BLEU, FRACTION, CHRF, BUDGET = range(4)
-
-LARGEST_FACTOR = 10**6
-"""Largest factor of a column in the numerator or denominator of a fraction."""
 
 
 class SumFraction(NamedTuple):
@@ -140,7 +133,6 @@ class SumFraction(NamedTuple):
         return counts @ self.above, counts @ self.below
 
     def loss(self, total: FloatArray) -> Fraction:
-        """Return the loss of summed statistics [K], exactly."""
         above, below = (int(part) for part in self.parts(total))
         return Fraction(above, below) if below else Fraction(1)
 
@@ -177,10 +169,8 @@ class SumOfLosses:
 
     def check(self, statistics: FloatArray) -> None:
         if statistics.shape[1] != 1:
-            raise MetricError(
-                f"metric {quoted(self.name)} sums one statistics column, the lists have {statistics.shape[1]}: "
-                "name one loss column, or choose a metric that takes them all"
-            )
+            sums = f"sums one statistics column, the lists have {statistics.shape[1]}"
+            raise MetricError(f"metric {quoted(self.name)} {sums}: name one loss column, or choose another metric")
 
     def losses(self, statistics: FloatArray) -> FloatArray:
         return statistics[:, 0]
@@ -189,7 +179,6 @@ class SumOfLosses:
         return float(total[0])
 
     def score(self, total: FloatArray) -> float:
-        """Return the loss itself, in the unit of the column."""
         return float(total[0])
 
 
@@ -204,17 +193,15 @@ class ZeroOne(SumOfLosses):
         for first, block in blocks_of_rows(statistics):
             other = np.flatnonzero((block[:, 0] != 0) & (block[:, 0] != 1))
             if len(other):
-                raise MetricError(
-                    f"metric 'zero-one' takes a column of 0 and 1; hypothesis {first + other[0]} (from 0) has "
-                    f"{block[other[0], 0]:g}: for other losses choose metric 'loss'"
-                )
+                found = f"hypothesis {first + other[0]} (from 0) has {block[other[0], 0]:g}"
+                raise MetricError(f"metric 'zero-one' takes 0 and 1; {found}: for other losses choose metric 'loss'")
 
 
 class Wer(SumOfLosses):
     """Word errors, from two columns: the errors of a hypothesis and the words of its reference.
 
-    All hypotheses of a list have the same reference, so the word error rate is the sum of errors divided by a constant.
-    The loss is that sum; the score is the rate.
+    The loss is the sum of errors; the score is the rate, which is that divided by a constant: all hypotheses of a list
+    have the same reference.
     """
 
     name = "wer"
@@ -222,10 +209,8 @@ class Wer(SumOfLosses):
 
     def check(self, statistics: FloatArray) -> None:
         if statistics.shape[1] != 2:
-            raise MetricError(
-                f"metric {quoted(self.name)} takes 2 statistics columns, errors and the length of the reference, or "
-                f"texts with references (--references); the lists have {statistics.shape[1]}"
-            )
+            takes = "takes 2 statistics columns, errors and the length of the reference, or texts with references"
+            raise MetricError(f"metric {quoted(self.name)} {takes}; the lists have {statistics.shape[1]}")
         check_counts(self.name, ("errors", "length"), statistics)
 
     def check_lengths(self, statistics: FloatArray, offsets: IntArray) -> None:
@@ -237,12 +222,9 @@ class Wer(SumOfLosses):
         least, most = np.minimum.reduceat(lengths, starts), np.maximum.reduceat(lengths, starts)
         wrong = np.flatnonzero(least != most)
         if len(wrong):
-            place = wrong[0]
-            raise MetricError(
-                f"metric {quoted(self.name)} takes errors and the length of the reference, in this order, and the "
-                f"length of list {place} (from 0) is {least[place]:g} for one hypothesis and {most[place]:g} for "
-                "another: if that is right, choose metric 'error-rate', the ratio of both sums"
-            )
+            found = f"{least[wrong[0]]:g} for one hypothesis and {most[wrong[0]]:g} for another"
+            takes = f"takes errors and the length of the reference, and that of list {wrong[0]} (from 0) is {found}"
+            raise MetricError(f"metric {quoted(self.name)} {takes}: if that is right, choose metric 'error-rate'")
 
     def score(self, total: FloatArray) -> float:
         """Return the error rate of summed statistics [2]; 1 where the references are empty."""

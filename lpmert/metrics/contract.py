@@ -13,15 +13,7 @@ import numpy as np
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.metrics.base import AdditiveMetric, Cer, Metric, RatioMetric, SumOfLosses, Wer, ZeroOne
 from lpmert.quoting import listed, quoted
-from lpmert.registry import (
-    BLEU_COLUMNS,
-    ERROR_COLUMNS,
-    F_COLUMNS,
-    METRICS,
-    TER_COLUMNS,
-    TEXT_METRICS,
-    chrf_orders,
-)
+from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, METRICS, TER_COLUMNS, TEXT_METRICS, chrf_orders
 
 
 def metric_by_name(metric: str | Metric) -> Metric:
@@ -32,10 +24,8 @@ def metric_by_name(metric: str | Metric) -> Metric:
     found = metric
     if isinstance(metric, str):
         if metric in TEXT_METRICS and metric not in METRICS.own:
-            raise MetricError(
-                f"metric {quoted(metric)} is counted from texts; give references (--references), or for lists with "
-                f"counts one of {listed(METRICS.names())}"
-            )
+            remedy = f"give references (--references), or for lists with counts one of {listed(METRICS.names())}"
+            raise MetricError(f"metric {quoted(metric)} is counted from texts; {remedy}")
         found = METRICS.build(metric)
     if isinstance(found, type):
         raise MetricError(f"metric is the class {found.__name__}; pass an object of it, such as {found.__name__}()")
@@ -53,10 +43,8 @@ def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
         return metric_by_name(metric)
     found = metric_of_columns(names)
     if found is None:
-        raise MetricError(
-            f"the lists have the statistics {listed(names)}: name their --metric, such as wer, or choose one with "
-            "--loss (in Python metric=, or loss= of the reader)"
-        )
+        remedy = "name their --metric, such as wer, or choose one with --loss (in Python metric= or loss=)"
+        raise MetricError(f"the lists have the statistics {listed(names)}: {remedy}")
     return found
 
 
@@ -111,9 +99,7 @@ def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> N
     if isinstance(metric, AdditiveMetric):
         each = np.asarray(metric.losses(statistics), dtype=np.float64)
         if each.shape != (len(statistics),) or not np.isfinite(each).all():
-            raise MetricError(
-                f"{name}: losses must return one finite number for each of the {len(statistics)} hypotheses"
-            )
+            raise MetricError(f"{name}: losses must return a finite number for each of {len(statistics)} hypotheses")
     rng, sizes = np.random.default_rng(0), np.diff(offsets)
     drawn = (offsets[:-1] + rng.integers(sizes) for _ in range(_SELECTIONS))
     for rows in chain([offsets[:-1], offsets[1:] - 1], drawn):
@@ -126,7 +112,5 @@ def check_metric(metric: Metric, statistics: FloatArray, offsets: IntArray) -> N
         with np.errstate(over="ignore", invalid="ignore"):
             summed, size = each[rows].sum(), np.abs(each[rows]).sum() + abs(loss)
         if np.isfinite(summed) and not abs(summed - loss) <= _ADDING_UP * size:
-            raise MetricError(
-                f"{name} is not additive: the losses of the chosen hypotheses add up to {summed:g}, and the loss "
-                f"of their summed statistics is {loss:g}; omit `losses`, or make them add up"
-            )
+            sums = f"losses of hypotheses add up to {summed:g}, and the loss of their summed statistics is {loss:g}"
+            raise MetricError(f"{name} is not additive: {sums}; omit `losses`, or make them add up")

@@ -16,17 +16,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
 from lpmert.findings import Unit
-from lpmert.metrics.base import (
-    BLEU,
-    BUDGET,
-    CHRF,
-    FRACTION,
-    LARGEST_FACTOR,
-    Metric,
-    RatioMetric,
-    SumOfLosses,
-    Wer,
-)
+from lpmert.metrics.base import BLEU, BUDGET, CHRF, FRACTION, Metric, RatioMetric, SumOfLosses, Wer
 from lpmert.numeric.lists import blocks_of_rows
 from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import listed, quoted, shortened, visible
@@ -42,10 +32,8 @@ def _check_matches(
         beyond = np.argwhere(matches > most)
         if len(beyond):
             row, order = beyond[0].tolist()
-            raise MetricError(
-                f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {matches[row, order]:g} matches among "
-                f"{most[row, order]:g} {what.format(order + 1)}; {remedy}"
-            )
+            found = f"{matches[row, order]:g} matches among {most[row, order]:g} {what.format(order + 1)}"
+            raise MetricError(f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {found}; {remedy}")
 
 
 @dataclass(frozen=True)
@@ -97,7 +85,6 @@ class Chrf(RatioMetric):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the statistics, three for each order."""
         return chrf_columns(self.char_order, self.word_order)
 
     @property
@@ -143,6 +130,9 @@ class Budget(RatioMetric):
         return np.array([self.most, self.unit, self.beyond])
 
 
+LARGEST_FACTOR = 10**6
+"""Largest factor of a column in the numerator or denominator of a fraction."""
+
 WITHIN = 2.0**-8
 """Largest loss within the budget: the room up to 1/2 lets bounds charge enough for an excess (R7)."""
 
@@ -182,27 +172,21 @@ class LinearFraction(RatioMetric):
 
     def check(self, statistics: FloatArray) -> None:
         super().check(statistics)
-        most = np.zeros(statistics.shape[1])
-        for _, block in blocks_of_rows(statistics):
-            np.maximum(most, block.max(axis=0), out=most)
+        most = statistics.max(axis=0, initial=0.0)
         for what, whole in (("numerator", self.numerator), ("denominator", self.denominator)):
             factors = np.array(whole, dtype=np.float64)
             if float(np.abs(factors) @ most) * len(statistics) > EXACT_INTEGERS:
-                raise MetricError(
-                    f"metric {quoted(self.name)}: the counts are so large that the {what} of the loss is not exact; "
-                    "divide them"
-                )
+                large = f"the counts are so large that the {what} of the loss is not exact"
+                raise MetricError(f"metric {quoted(self.name)}: {large}; divide them")
             for first, block in blocks_of_rows(statistics):
                 values = block @ factors
                 if (values < 0).any():
                     row = int(np.argmin(values))
-                    raise MetricError(
-                        f"metric {quoted(self.name)}: the {what} of the loss is {values[row]:g} for hypothesis "
-                        f"{first + row} (from 0); the columns must be {listed(self.columns)}, in this order"
-                    )
+                    found = f"the {what} of the loss is {values[row]:g} for hypothesis {first + row} (from 0)"
+                    remedy = f"the columns must be {listed(self.columns)}, in this order"
+                    raise MetricError(f"metric {quoted(self.name)}: {found}; {remedy}")
 
     def score(self, total: FloatArray) -> float:
-        """Return 1 - loss, or the loss, of summed statistics [K]."""
         return 1.0 - self.loss(total) if self.higher_is_better else self.loss(total)
 
 

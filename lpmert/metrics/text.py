@@ -35,7 +35,6 @@ class TextMetric(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the statistics."""
         return ("loss",)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
@@ -80,7 +79,7 @@ class BleuTexts:
         shortest = min(prepared["ref_lens"])
 
         def count(text: str) -> list[float]:
-            counts = _segment_statistics(bleu, text, prepared)
+            counts = _counts(bleu, text, prepared)
             length = counts[1] if self.reference_length == "closest" else shortest
             matches_and_totals = zip(counts[2:6], counts[6:10], strict=True)
             return [*(value for pair in matches_and_totals for value in pair), length]
@@ -114,34 +113,17 @@ class SentenceBleuTexts(TextMetric):
 
     @property
     def signature(self) -> str:
-        value = self._smooth_value
+        value = _SMOOTH_VALUES[self.smoothing] if self.smooth_value is None else self.smooth_value
         shown = "" if value is None else f"[{np.format_float_positional(value, trim='-')}]"
         settings = f"smooth:{self.smoothing}{shown}|eff:{'yes' if self.effective_order else 'no'}"
         case = "lc" if self.lowercase else "mixed"
         return f"sentence-bleu|{settings}|case:{case}|tok:{self.tokenize}|{_version('sacrebleu')}"
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
+        smoothed = {"smooth_method": self.smoothing, "smooth_value": self.smooth_value}
+        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase, **smoothed, effective_order=self.effective_order)
         prepared = _prepared(bleu, references)
-
-        def count(text: str) -> list[float]:
-            counts = _segment_statistics(bleu, text, prepared)
-            score = bleu.compute_bleu(
-                correct=counts[2:6],
-                total=counts[6:10],
-                sys_len=counts[0],
-                ref_len=counts[1],
-                smooth_method=self.smoothing,
-                smooth_value=self._smooth_value,
-                effective_order=self.effective_order,
-            )
-            return [1.0 - score.score / 100.0]
-
-        return count
-
-    @property
-    def _smooth_value(self) -> float | None:
-        return _SMOOTH_VALUES[self.smoothing] if self.smooth_value is None else self.smooth_value
+        return lambda text: [1.0 - bleu._compute_score_from_stats(_counts(bleu, text, prepared)).score / 100.0]
 
 
 @dataclass(frozen=True)
@@ -174,20 +156,13 @@ class ChrfTexts:
         return SumOfLosses(source) if self.per_sentence else self._corpus(source)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        chrf = _imported(_SACREBLEU).CHRF(
-            char_order=self.char_order,
-            word_order=self.word_order,
-            beta=self.beta,
-            lowercase=self.lowercase,
-            whitespace=self.whitespace,
-        )
+        orders = {"char_order": self.char_order, "word_order": self.word_order, "beta": self.beta}
+        chrf = _imported(_SACREBLEU).CHRF(**orders, lowercase=self.lowercase, whitespace=self.whitespace)
         prepared = _prepared(chrf, references)
 
-        def count(text: str) -> Any:
-            counts = _segment_statistics(chrf, text, prepared)
-            return [1.0 - chrf._compute_f_score(counts) / 100.0] if self.per_sentence else counts
-
-        return count
+        if self.per_sentence:
+            return lambda text: [1.0 - chrf._compute_f_score(_counts(chrf, text, prepared)) / 100.0]
+        return lambda text: _counts(chrf, text, prepared)
 
     def _corpus(self, source: str) -> Chrf:
         return Chrf(self.char_order, self.word_order, self.beta, source)
@@ -208,21 +183,18 @@ class TerTexts(TextMetric):
 
     @property
     def signature(self) -> str:
-        flags = {
-            "case": "mixed" if self.case_sensitive else "lc",
-            "norm": "yes" if self.normalized else "no",
-            "punct": "no" if self.no_punct else "yes",
-            "asian": "yes" if self.asian_support else "no",
-        }
-        settings = "|".join(f"{name}:{value}" for name, value in flags.items())
-        return f"{'sentence-' if self.per_sentence else ''}ter|{settings}|{_version('sacrebleu')}"
+        flags = {"norm": self.normalized, "punct": not self.no_punct, "asian": self.asian_support}
+        settings = "|".join(f"{name}:{'yes' if value else 'no'}" for name, value in flags.items())
+        case = "mixed" if self.case_sensitive else "lc"
+        kind = "sentence-ter" if self.per_sentence else "ter"
+        return f"{kind}|case:{case}|{settings}|{_version('sacrebleu')}"
 
     def counter(self, references: Sequence[str]) -> TextCounter:
         ter = self._ter()
         prepared = _prepared(ter, references)
 
         def count(text: str) -> list[float]:
-            edits, length = _segment_statistics(ter, text, prepared)
+            edits, length = _counts(ter, text, prepared)
             return [_rate(edits, length) if self.per_sentence else float(edits)]
 
         return count
@@ -233,12 +205,8 @@ class TerTexts(TextMetric):
         return sum(map(len, words)) / len(words)
 
     def _ter(self) -> Any:
-        return _imported(_SACREBLEU).TER(
-            normalized=self.normalized,
-            no_punct=self.no_punct,
-            asian_support=self.asian_support,
-            case_sensitive=self.case_sensitive,
-        )
+        settings = {name: value for name, value in vars(self).items() if name != "per_sentence"}
+        return _imported(_SACREBLEU).TER(**settings)
 
 
 @dataclass(frozen=True)
@@ -306,16 +274,16 @@ def _prepared(metric: Any, references: Sequence[str]) -> Any:
     return metric._extract_reference_info([metric._preprocess_segment(reference) for reference in references])
 
 
-def _segment_statistics(metric: Any, text: str, prepared: Any) -> Any:
+def _counts(metric: Any, text: str, prepared: Any) -> Any:
     return metric._compute_segment_statistics(metric._preprocess_segment(text), prepared)
 
 
-def _sacrebleu_bleu(tokenize: str, lowercase: bool) -> Any:
+def _sacrebleu_bleu(tokenize: str, lowercase: bool, **settings: Any) -> Any:
     bleu = _imported(_SACREBLEU).BLEU
     if tokenize not in bleu.TOKENIZERS:
         raise MetricError(f"no tokenizer {quoted(tokenize)}; sacrebleu has {listed(sorted(bleu.TOKENIZERS))}")
     try:
-        return bleu(tokenize=tokenize, lowercase=lowercase, force=True)
+        return bleu(tokenize=tokenize, lowercase=lowercase, force=True, **settings)
     except (ImportError, RuntimeError) as error:  # sacrebleu raises either for a tokenizer that needs another package
         raise MetricError(f"tokenizer {quoted(tokenize)} cannot be used: {' '.join(str(error).split())}") from error
 

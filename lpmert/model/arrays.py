@@ -59,7 +59,6 @@ def as_ids(values: Any) -> Any:
 
 
 def is_masked(values: Any) -> bool:
-    """Whether values are an array with masked entries."""
     masked = sys.modules.get("numpy.ma")  # a caller with a masked array has imported it
     return masked is not None and isinstance(values, masked.MaskedArray) and bool(masked.is_masked(values))
 
@@ -152,10 +151,8 @@ def check_magnitudes(
         row, column = divmod(entry, len(names))
     number, value = int(np.searchsorted(offsets, row, side="right")) - 1, float(values[entry])
     trouble = f"beyond {MAGNITUDE_LIMIT:g}: rescale the {what}" if np.isfinite(value) else "not a finite number"
-    raise DataError(
-        f"{of[0]} {quoted(ids[number])}, {of[1]} {row - int(offsets[number])} (from 0), {what} "
-        f"{quoted(names[column])}: {value} is {trouble}"
-    )
+    place = f"{of[0]} {quoted(ids[number])}, {of[1]} {row - int(offsets[number])} (from 0)"
+    raise DataError(f"{place}, {what} {quoted(names[column])}: {value} is {trouble}")
 
 
 def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> IntArray:
@@ -165,9 +162,8 @@ def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> 
         raise DataError(f"offsets must be one-dimensional, with at least two integers: 0, ..., number of {what}")
     offsets: IntArray = np.array(array, dtype=np.int64)
     if offsets[0] != 0 or offsets[-1] != count:
-        raise DataError(
-            f"offsets must run from 0 to {count}, the number of {what}; these run from {offsets[0]} to {offsets[-1]}"
-        )
+        found = f"{offsets[0]} to {offsets[-1]}"
+        raise DataError(f"offsets must run from 0 to {count}, the number of {what}; these run from {found}")
     steps = np.diff(offsets)
     if (steps <= 0).any():
         number = int(np.argmax(steps <= 0))
@@ -192,7 +188,6 @@ def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
 
 
 def one_or_more(files: str | Path | Iterable[str | Path], what: str) -> list[str | Path]:
-    """Return one file or several as a list; raises `DataError` for anything else."""
     found = [files] if isinstance(files, str | Path) else checked_sequence(files, what)
     for file in found:
         if not isinstance(file, str | Path):
@@ -228,7 +223,6 @@ def places_of(names: Sequence[str], known: Sequence[str], what: str) -> list[int
 
 
 def checked_texts(values: Sequence[str], count: int) -> tuple[str, ...]:
-    """Return the texts of hypotheses; raises `DataError` unless they are `count` strings."""
     texts = checked_sequence(values, "texts")
     if len(texts) != count:
         raise DataError(f"texts has {len(texts)} entries; {count} are needed, one per hypothesis")
@@ -267,9 +261,8 @@ def checked_references(
     found = [(one,) if isinstance(one, str) else tuple(checked_sequence(one, "references")) for one in references]
     for list_id, texts in zip(ids, found, strict=True):
         if not texts or not all(isinstance(text, str) for text in texts):
-            raise DataError(
-                f"{what} {quoted(list_id)} needs at least one reference, all of them strings; got {quoted(texts)}"
-            )
+            needs = "needs at least one reference, all of them strings"
+            raise DataError(f"{what} {quoted(list_id)} {needs}; got {quoted(texts)}")
     return found
 
 

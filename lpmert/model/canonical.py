@@ -97,12 +97,10 @@ class Totals:
 
     @property
     def fraction(self) -> SumFraction | None:
-        """The loss as a fraction of sums, `None` if it is none."""
         return fraction_of(self.metric)
 
     @property
     def unit(self) -> float:
-        """The loss that a unit of cost is worth."""
         fraction = self.fraction
         return LOSS_UNIT if fraction is None else min(LOSS_UNIT, fraction.unit(self.statistics))
 
@@ -137,7 +135,6 @@ class Canonical:
 
     @property
     def n_lists(self) -> int:
-        """Number of lists on which weights matter, including those of limits."""
         return len(self.offsets) - 1
 
     @property
@@ -146,12 +143,10 @@ class Canonical:
 
     @property
     def additive(self) -> bool:
-        """Whether the loss is additive: a sum over lists."""
         return not isinstance(self.losses, Totals)
 
     @property
     def costs(self) -> IntArray:
-        """Costs [m]; raises `MethodError` for a metric that is not additive."""
         if isinstance(self.losses, Totals):
             name = self.losses.metric.name
             raise MethodError(f"metric {quoted(name)} is not additive; this method needs one that is")
@@ -159,24 +154,20 @@ class Canonical:
 
     @property
     def totals(self) -> Totals:
-        """The statistics of a metric that is not additive; raises `MethodError` for additive ones."""
         if not isinstance(self.losses, Totals):
             raise MethodError("the metric is additive; this search is for those that are not")
         return self.losses
 
     @property
     def lists(self) -> tuple[FloatArray, IntArray, IntArray]:
-        """Features, offsets and costs."""
         return self.features, self.offsets, self.costs
 
     @cached_property
     def reach(self) -> FloatArray:
-        """The largest magnitude [d] of each feature."""
         return reach_of(self.features)
 
     @cached_property
     def by_cost(self) -> SortedLists:
-        """The lists in order of cost, for the core."""
         return sorted_lists(*self.lists, self.cap, self.rounding)
 
     @cached_property
@@ -187,12 +178,10 @@ class Canonical:
         return max(1, int(np.gcd.reduce(self.costs))) if len(self.costs) else 1
 
     def drop_cached(self) -> None:
-        """Free cached arrays; they are made again when needed."""
         self.__dict__.pop("by_cost", None)
 
     @property
     def dearest(self) -> int:
-        """The cost of the dearest selection."""
         return sum(np.maximum.reduceat(self.costs, self.offsets[:-1]).tolist()) if len(self.costs) else 0
 
     @cached_property
@@ -201,17 +190,12 @@ class Canonical:
 
         Raises `RegionError`, naming the limits that contradict each other, if there are no such weights.
         """
-        middle = None
-        if len(self.limits):
-            middle = _middle(self)
-            if middle is None:
-                raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
+        middle = _middle(self) if len(self.limits) else None
         if self.cap is not None:
             middle = self.cap.unit if middle is None else _in_cap(self.cap, self.limits, self.labels, middle)
         return None if middle is None else CanonicalWeights(middle)
 
     def loss_of(self, cost: int) -> float:
-        """Return the loss of a total cost, correctly rounded where the unit is exact."""
         return (self.constant + cost) * self.unit
 
     def cost_of_loss(self, loss: float | Fraction) -> int:
@@ -264,8 +248,8 @@ class Canonical:
 
     def strict_cost(self, weights: FloatArray) -> int | None:
         """Return the cost of weights [d] in exact arithmetic; `None` if a tie between unequal costs decides it."""
-        no_statistics = np.empty((len(self.costs), 0))
-        decoded = Evaluator(self.features, self.offsets, no_statistics, self.costs, self.rounding).decode(weights)
+        none = np.empty((len(self.costs), 0))
+        decoded = Evaluator(self.features, self.offsets, none, self.costs, self.rounding).decode(weights)
         return int(self.costs[decoded.selection].sum()) if decoded.strict else None
 
     def bare(self) -> Canonical:
@@ -275,7 +259,6 @@ class Canonical:
 
     @property
     def values(self) -> Any:
-        """The costs [m] or statistics [m, K] of hypotheses."""
         return self.losses.statistics if isinstance(self.losses, Totals) else self.losses
 
     def with_values(self, values: Any, more: Any = 0) -> Canonical:
@@ -330,8 +313,7 @@ class Canonical:
 
     def within(self, normals: FloatArray) -> Canonical:
         """Return the lists followed by a list {a, 0} for each row a of normals [k, d], whose 0 may not win."""
-        exact = None if self.rounding is None else self.rounding.followed_by(normals)
-        return replace(self._followed_by(normals, INFINITE_COST, exact), step=self.granularity)
+        return replace(self._followed_by(normals, INFINITE_COST, normals), step=self.granularity)
 
     def with_limits(self) -> Canonical:
         """Return the lists followed by a list {a, 0} for every limit a.w >= 0, whose 0 costs more than any selection.
@@ -345,13 +327,12 @@ class Canonical:
         if most + len(self.limits) * beyond >= INFINITE_COST:
             room = f"{len(self.limits)} limits leave no room in 64 bits"
             raise MethodError(f"the losses are so large that {room}; divide them")
-        exact = None if self.rounding is None else self.rounding.followed_by()
-        return self._followed_by(self.limits, beyond, exact)
+        return self._followed_by(self.limits, beyond, None)
 
-    def _followed_by(self, normals: FloatArray, beyond: int, exact: Rounding | None) -> Canonical:
+    def _followed_by(self, normals: FloatArray, beyond: int, exact: FloatArray | None) -> Canonical:
         """Return the lists followed by {a, 0} for every row a of normals [k, d], with the values 0 and `beyond`.
 
-        exact: the rounding of all rows together.
+        exact: the exact normals if they are not those of the rounding.
         """
         pairs = np.zeros((2 * len(normals), self.n_features))
         pairs[::2] = normals
@@ -360,7 +341,8 @@ class Canonical:
         ends = self.offsets[-1] + 2 * np.arange(1, len(normals) + 1)
         features, offsets = np.concatenate([self.features, pairs]), np.concatenate([self.offsets, ends])
         form = self.with_values(np.concatenate([self.values, pair_values]))
-        return replace(form, features=features, offsets=offsets, rounding=exact)
+        rounding = None if self.rounding is None else self.rounding.followed_by(exact)
+        return replace(form, features=features, offsets=offsets, rounding=rounding)
 
     def with_costs(self, costs: IntArray) -> Canonical:
         """Return a form with costs [m] instead of totals, and limits as lists; lists of constant cost are left out."""
@@ -368,8 +350,8 @@ class Canonical:
         return form.take(*informative_rows(form.costs, form.offsets))
 
 
-def _middle(form: Canonical) -> FloatArray | None:
-    """Return weights in the middle of the limits, `None` if doubles hold none."""
+def _middle(form: Canonical) -> FloatArray:
+    """Return weights in the middle of the limits; raises `RegionError` if there are none, or none that doubles hold."""
     exact = form.rounding if form.rounding is not None and form.rounding.known else None
     none = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     alone = replace(form, rounding=exact, step=None).take(*none).with_limits()
@@ -378,12 +360,10 @@ def _middle(form: Canonical) -> FloatArray | None:
     verdict = optimizer.solve(chosen)
     if not verdict.attainable:
         against = ", ".join(form.labels[s] for s, _, _ in verdict.core)
-        raise RegionError(
-            f"the region has no inside: {against} leave no weights, or none with room around them; "
-            "drop or widen one of these limits, or fix a weight instead of squeezing it"
-        )
+        remedy = "drop or widen one of these limits, or fix a weight instead of squeezing it"
+        raise RegionError(f"the region has no inside: {against} leave no weights, or none with room; {remedy}")
     if verdict.weights is None:
-        return None
+        raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
     weights, _ = optimizer.centre(chosen, start=verdict.weights)
     return weights
 
@@ -397,10 +377,8 @@ def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatAr
     reached = float(np.linalg.norm(nearest))  # the largest cosine; near 0 only rounding is left of it
     if reached <= cap.cosine:
         against = ", ".join(label for label, value in zip(labels, multipliers, strict=True) if value > 0)
-        raise RegionError(
-            f"the region is empty: within {against} the cosine reaches {reached:.6g} only; "
-            f"ask for less than {cap.cosine:g} or drop a limit"
-        )
+        empty = f"the region is empty: within {against} the cosine reaches {reached:.6g} only"
+        raise RegionError(f"{empty}; ask for less than {cap.cosine:g} or drop a limit")
     inward = inside / np.linalg.norm(inside)
     for k in range(60):
         weights = nearest / reached + 2.0**-k * inward

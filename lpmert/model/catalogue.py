@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -62,31 +63,21 @@ class Catalogue:
     def as_lists(self) -> Problem:
         """Return the problem on N-best lists of all hypotheses, ordered link by link."""
         problem, lattices = self._problem, self._problem.lattices
-        lists = [sorted(ids.values(), key=self._links) for ids in self._ids]
-        ids = np.array([known for list_ids in lists for known in list_ids], dtype=np.int64)
-        nbest = NBest(
-            problem.features_of([(self.numbers[known], self.ways[known]) for known in ids.tolist()]),
-            np.cumsum([0, *map(len, lists)]),
-            self.statistics[ids],
-            lattices.names,
-            lattices.list_ids,
-            problem.settings.columns,
-        )
+        ids = self._sorted(own.values() for own in self._ids)
+        features = problem.features_of([(self.numbers[known], self.ways[known]) for known in ids.tolist()])
+        offsets, columns = np.cumsum([0, *map(len, self._ids)]), problem.settings.columns
+        nbest = NBest(features, offsets, self.statistics[ids], lattices.names, lattices.list_ids, columns)
         return Problem(nbest, problem.metric, region=problem.region)
 
-    def _links(self, known: int) -> list[int]:
-        """Return the links of a hypothesis by its number: hypotheses are in order of these."""
-        links: list[int] = self.ways[known].tolist()
-        return links
+    def _sorted(self, lists: Iterable[Iterable[int]]) -> IntArray:
+        ordered = (sorted(ids, key=lambda known: self.ways[known].tolist()) for ids in lists)
+        return np.array([known for ids in ordered for known in ids], dtype=np.int64)
 
     def in_order(self, lists: Lists) -> Lists:
-        """Return lists with the hypotheses of each ordered link by link."""
         bounds = pairwise(lists.ends.tolist())
-        ordered = [sorted(lists.ids[a:b].tolist(), key=self._links) for a, b in bounds]
-        return lists._replace(ids=np.array([known for ids in ordered for known in ids], dtype=np.int64))
+        return lists._replace(ids=self._sorted(lists.ids[a:b].tolist() for a, b in bounds))
 
     def losses(self, ids: IntArray) -> IntArray:
-        """Return the losses [n] of hypotheses, or 0 for each if the metric is not additive."""
         return np.asarray(self.statistics[ids, 0].astype(np.int64) if self._problem.additive else np.zeros_like(ids))
 
     def __len__(self) -> int:
@@ -102,7 +93,6 @@ class Lists(NamedTuple):
     ids: IntArray
 
     def joined(self, others: dict[int, IntArray]) -> Lists:
-        """Append the lists of other lattices; others: their hypotheses by lattice."""
         lengths = [len(ids) for ids in others.values()]
         return Lists(
             np.concatenate([self.numbers, np.array(list(others), dtype=np.int64)]),
@@ -111,7 +101,6 @@ class Lists(NamedTuple):
         )
 
     def split(self) -> dict[int, IntArray]:
-        """Return the hypotheses by lattice, in ascending order."""
         ids = [self.ids[begin:end] for begin, end in pairwise(self.ends.tolist())]
         by_lattice = dict(zip(self.numbers.tolist(), ids, strict=True))
         return dict(sorted(by_lattice.items()))

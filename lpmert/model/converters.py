@@ -16,18 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from lpmert.errors import DataError, IntArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import EditTexts, TextMetric, source_of, text_metric
-from lpmert.model.arrays import (
-    as_array,
-    as_ids,
-    checked_labels,
-    checked_references,
-    checked_sequence,
-    frame_names,
-    is_missing,
-    numbered,
-    real_matrix,
-    real_numbers,
-)
+from lpmert.model import arrays
+from lpmert.model.arrays import as_ids, checked_sequence, frame_names, real_matrix
 from lpmert.model.nbest import NBest, gathered
 from lpmert.quoting import quoted
 from lpmert.registry import BLEU_COLUMNS
@@ -79,23 +69,20 @@ def from_classification(
     column = _column(labels, len(rows), "labels")
     values = np.unique(column)
     if len(values) != 2 and not any(set(values.tolist()) <= usual for usual in ({0, 1}, {-1, 1})):
-        raise DataError(
-            f"labels must have two values, not {len(values)}; for more classes use one list per case in NBest"
-        )
+        remedy = "for more classes use one list per case in NBest"
+        raise DataError(f"labels must have two values, not {len(values)}; {remedy}")
     positive: NDArray[np.bool_] = column == (values[1] if len(values) == 2 else 1)
     names = frame_names(features, names)
-    columns = checked_labels(numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names")
+    columns = arrays.checked_labels(
+        arrays.numbered("feature", rows.shape[1]) if names is None else names, rows.shape[1], "names"
+    )
     if intercept:
         rows = np.hstack([rows, np.ones((len(rows), 1))])
         columns = (*columns, "intercept")
     pairs = np.zeros((len(rows), 2, rows.shape[1]))
     pairs[:, 1] = rows
-    return NBest(
-        features=pairs.reshape(2 * len(rows), -1),
-        offsets=np.arange(0, 2 * len(rows) + 1, 2),
-        statistics=np.column_stack([positive, ~positive]).ravel(),
-        names=columns,
-    )
+    offsets, losses = np.arange(0, 2 * len(rows) + 1, 2), np.column_stack([positive, ~positive]).ravel()
+    return NBest(pairs.reshape(2 * len(rows), -1), offsets, losses, columns)
 
 
 def from_choices(
@@ -141,16 +128,9 @@ def from_choices(
     counts = np.add.reduceat(taken.astype(np.int64), offsets[:-1])
     if (counts != 1).any():
         wrong = int(np.argmax(counts != 1))
-        raise DataError(
-            f"case {quoted(ids[wrong])} has {counts[wrong]} chosen alternatives; leave it out or choose one"
-        )
-    return NBest(
-        features=rows,
-        offsets=offsets,
-        statistics=1 - taken.astype(np.float64),
-        names=frame_names(features, names),
-        list_ids=ids,
-    )
+        trouble = f"has {counts[wrong]} chosen alternatives"
+        raise DataError(f"case {quoted(ids[wrong])} {trouble}; leave it out or choose one")
+    return NBest(rows, offsets, 1 - taken.astype(np.float64), frame_names(features, names), ids)
 
 
 def from_groups(
@@ -203,18 +183,11 @@ def from_groups(
             raise DataError(f"groups must be strings or whole numbers, not {quoted(group)}")
     owner, ids = _owners(owners, "groups", "list", None if gather else "sort the rows, or gather=True")
     order, offsets = gathered(owner)
-    statistic_rows = real_numbers(statistics, "statistics")
+    statistic_rows = arrays.real_numbers(statistics, "statistics")
     if len(statistic_rows) != len(rows):
         raise DataError(f"statistics has {len(statistic_rows)} rows, features has {len(rows)}; give one per hypothesis")
-    return NBest(
-        rows[order],
-        offsets,
-        statistic_rows[order],
-        names,
-        ids,
-        statistic_names,
-        None if texts is None else [checked_sequence(texts, "texts")[row] for row in order.tolist()],
-    )
+    ordered = None if texts is None else [checked_sequence(texts, "texts")[row] for row in order.tolist()]
+    return NBest(rows[order], offsets, statistic_rows[order], names, ids, statistic_names, ordered)
 
 
 def _owners(ids: NDArray[np.generic], argument: str, what: str, remedy: str | None) -> tuple[IntArray, list[str]]:
@@ -263,11 +236,11 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
 
 
 def _column(values: ArrayLike, count: int, what: str) -> NDArray[np.generic]:
-    column: NDArray[np.generic] = as_array(values, what)
+    column: NDArray[np.generic] = arrays.as_array(values, what)
     if column.shape != (count,):
         raise DataError(f"{what} must have shape ({count},), one entry per row of features, not {column.shape}")
     numeric = column.dtype.kind in "biuf"
-    wrong = ~np.isfinite(column) if numeric else np.array([*map(is_missing, as_ids(values).tolist())])
+    wrong = ~np.isfinite(column) if numeric else np.array([*map(arrays.is_missing, as_ids(values).tolist())])
     if wrong.any():
         raise DataError(f"{what} has an entry that is missing or not finite: row {int(np.argmax(wrong))} (from 0)")
     return column
@@ -285,7 +258,7 @@ def measure_texts(
     settings = text_metric(metric)
     if nbest.texts is None:
         raise DataError("the lists have no texts; read them with a text column, or pass texts to NBest")
-    several = checked_references(references, nbest.list_ids, "list")
+    several = arrays.checked_references(references, nbest.list_ids, "list")
     rows: list[Sequence[float]] = []
     for (begin, end), references_of_list in zip(pairwise(nbest.offsets.tolist()), several, strict=True):
         count = settings.counter(references_of_list)

@@ -63,10 +63,8 @@ def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lis
     n_lists: number of lists on which weights matter.
     """
     nothing = None if n_lists else _nothing_to_choose(nbest, losses)
-    if nothing is not None:
-        return (nothing,)
-    if losses is None:
-        return ()
+    if nothing is not None or losses is None:
+        return () if nothing is None else (nothing,)
     return (*_leaks(nbest, losses), *_orientation(nbest, metric, losses))
 
 
@@ -86,11 +84,9 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
         or _one_right(losses, nbest.offsets)
     ):
         return None
-    return Diagnostic(
-        "too-good",
-        f"each of {varied.sum():,} lists gets its least loss, which hardly ever happens with real losses: if higher is "
-        "better, pass the column as --gain (gain=); if a feature is made of the loss, leave it out",
-    )
+    remedy = "if higher is better, pass the column as --gain (gain=); if a feature is made of the loss, leave it out"
+    perfect = f"each of {varied.sum():,} lists gets its least loss, which hardly ever happens with real losses"
+    return Diagnostic("too-good", f"{perfect}: {remedy}")
 
 
 def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Diagnostic | None:
@@ -133,11 +129,11 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
         evidence = int(sizes.sum()) - len(varied) - 1
         same = np.array_equal(np.abs(column), np.abs(losses)) and len(np.unique(losses)) > 2
         if signs in ({1}, {-1}) and (evidence >= _EVIDENCE or same):
-            yield Diagnostic(
-                "leak",
-                f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from "
-                "it: such weights are useless where the loss is unknown; leave it out",
+            reason = "such weights are useless where the loss is unknown"
+            orders = (
+                f"feature {quoted(nbest.names[d])} alone orders every list by its loss, as if it were computed from it"
             )
+            yield Diagnostic("leak", f"{orders}: {reason}; leave it out")
 
 
 def _sign_of_slope(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
@@ -162,42 +158,23 @@ def _sign_of_slope(feature: FloatArray, losses: FloatArray, offsets: IntArray) -
 
 
 def _orientation(nbest: NBest, metric: Metric, losses: FloatArray) -> Iterator[Diagnostic]:
-    """Yield a warning if the loss looks like a gain."""
-    name = nbest.statistic_names[0] if isinstance(metric, SumOfLosses) else None
-    shown = "the loss" if name is None else f"the loss {quoted(name)}"
+    """Yield a warning if the loss looks like a gain, or a gain like a loss: by its name, or by the order of lists."""
+    name = nbest.statistic_names[0] if isinstance(metric, SumOfLosses) else ""
     remedy = "if higher is better, pass it as --gain (gain=)"
-    if name is not None and (word := gain_in(name)):
-        yield Diagnostic(
-            "orientation",
-            f"{shown}: {quoted(word)} sounds as if higher were better, but it was minimised; {remedy}",
-        )
-    elif name is not None and (word := loss_in(name)):
-        yield Diagnostic(
-            "orientation",
-            f"{shown}: {quoted(word)} sounds as if lower were better, but it was maximised; if so, use --loss",
-        )
+    if word := _word_in(name, _GAINS, _LOSSES, turned=False):
+        said = f": {quoted(word)} sounds as if higher were better, but it was minimised; {remedy}"
+    elif word := _word_in(name, _LOSSES, _GAINS, turned=True):  # a loss made of a gain, such as 1 - errors
+        said = f": {quoted(word)} sounds as if lower were better, but it was maximised; if so, use --loss"
     elif _one_right(losses, nbest.offsets):
         return
     elif _one_wrong(losses, nbest.offsets):
-        yield Diagnostic(
-            "orientation", f"{shown}: in every list one hypothesis has 1 and all others have 0, the least; {remedy}"
-        )
+        said = f": in every list one hypothesis has 1 and all others have 0, the least; {remedy}"
     elif _first_is_worst(losses, nbest.offsets):
-        yield Diagnostic(
-            "orientation",
-            f"{shown} is greatest for the first hypotheses of the lists and falls from there, as if decoders had "
-            f"listed the worst first; {remedy}",
-        )
-
-
-def gain_in(name: str) -> str | None:
-    """Return the word in the name of a loss that says that higher is better, unless another word reverses it."""
-    return _word_in(name, _GAINS, _LOSSES, turned=False)
-
-
-def loss_in(name: str) -> str | None:
-    """Return the word in the name of a loss made of a gain (1 - errors) that says that lower is better."""
-    return _word_in(name, _LOSSES, _GAINS, turned=True)
+        falls = "is greatest for the first hypotheses of the lists and falls from there"
+        said = f" {falls}, as if decoders had listed the worst first; {remedy}"
+    else:
+        return
+    yield Diagnostic("orientation", f"the loss {quoted(name)}{said}" if name else f"the loss{said}")
 
 
 def _word_in(name: str, words: re.Pattern[str], opposites: re.Pattern[str], *, turned: bool) -> str | None:
@@ -211,12 +188,11 @@ def _word_in(name: str, words: re.Pattern[str], opposites: re.Pattern[str], *, t
 
 def _one_right(losses: FloatArray, offsets: IntArray) -> bool:
     """Whether in every list one hypothesis has the least loss and all others the same greater one."""
-    for _, rows, block_offsets in blocks_of_lists(offsets):
-        block = losses[rows]
-        low, high = (end.reduceat(block, block_offsets[:-1]) for end in (np.minimum, np.maximum))
-        best = block == low[list_numbers(block_offsets)]
-        single = (np.add.reduceat(best, block_offsets[:-1], dtype=np.int64) == 1).all()
-        if not (single and (best | (block == high[list_numbers(block_offsets)])).all()):
+    for _, rows, own in blocks_of_lists(offsets):
+        low, high = least_and_most(losses[rows], own)
+        best = losses[rows] == low[list_numbers(own)]
+        others = best | (losses[rows] == high[list_numbers(own)])
+        if not others.all() or (np.add.reduceat(best, own[:-1], dtype=np.int64) != 1).any():
             return False
     return True
 

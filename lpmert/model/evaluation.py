@@ -76,11 +76,9 @@ class Evaluator:
         self._last: tuple[FloatArray, Decoded] | None = None
 
     def total(self, selection: IntArray) -> FloatArray:
-        """Return the summed statistics [K] of chosen rows [S]."""
         return np.array([fsum(column) for column in self.statistics[selection].T.tolist()])
 
     def alike(self, first: IntArray, second: IntArray) -> bool:
-        """Whether two selections, rows [S] each, have the same losses or statistics in every list."""
         return bool((self._values[first] == self._values[second]).all())
 
     def evaluate(self, weights: FloatArray, metric: Metric) -> Evaluation:
@@ -88,18 +86,19 @@ class Evaluator:
         decoded = self.decode(weights)
         total = self.total(decoded.selection)
         loss = metric.loss(total)
-        ends: list[float] | list[None] = [loss, loss]
+        best: float | None = loss
+        worst: float | None = loss
         if decoded.tied_lists:
-            both = decoded.low, decoded.high
-            ends = [None, None] if self.losses is None else [metric.loss(self.total(rows)) for rows in both]
+            ends = decoded.low, decoded.high
+            best, worst = (None if self.losses is None else metric.loss(self.total(rows)) for rows in ends)
         return Evaluation(
             loss=loss,
             score=metric.score(total),
             statistics=total,
             selection=decoded.selection,
             tied_lists=decoded.tied_lists,
-            loss_best_ties=ends[0],
-            loss_worst_ties=ends[1],
+            loss_best_ties=best,
+            loss_worst_ties=worst,
             margin=decoded.margin if np.isfinite(decoded.margin) else None,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,21 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.arrays import (
-    MAGNITUDE_LIMIT,
-    check_magnitudes,
-    check_shape,
-    checked_labels,
-    checked_losses,
-    checked_offsets,
-    checked_references,
-    checked_sequence,
-    chosen_of,
-    fingerprint_of,
-    numbered,
-    real_numbers,
-    whole_numbers,
-)
+from lpmert.model import arrays
+from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_labels, checked_losses, checked_sequence, whole_numbers
 from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 
@@ -59,7 +46,6 @@ class Graph(NamedTuple):
     features: FloatArray
 
     def links(self, chosen: NDArray[np.integer] | None = None) -> core.Links:
-        """Return the chosen links, by default all, for the core."""
         rows = slice(None) if chosen is None else chosen
         return core.Links(self.sources[rows], self.seconds[rows], self.targets[rows], self.n_nodes)
 
@@ -93,35 +79,35 @@ class WordGraphs:
 
         Raises `DataError` for paths that are too long.
         """
-        vars(self).update(values)
-        vars(self).update(most_links=self._longest())
+        vars(self).update(values, most_links=np.zeros(len(values["n_nodes"]), dtype=np.int64))
+        for number, list_id in enumerate(self.list_ids):
+            graph = self.graph(number)
+            longest = float(graph.links().largest_sums(np.ones((len(graph.sources), 1)))[0])
+            if longest > _MOST_LINKS:
+                raise DataError(f"{quoted(list_id)} has hypotheses of {longest:g} links, beyond {_MOST_LINKS}")
+            self.most_links[number] = longest
         vars(self).update(units=self.exact_sums(self.features, out=self.features)[1])
         for array in vars(self).values():
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
     def __repr__(self) -> str:
-        """Return the sizes, not the numbers."""
         kind = type(self).__name__
         return f"{kind}({self.n_lists} {kind.lower()}, {self.n_links} links, {self.n_features} features)"
 
     @property
     def n_lists(self) -> int:
-        """Number of lattices, S."""
         return len(self.n_nodes)
 
     @property
     def n_links(self) -> int:
-        """Number of links of all lattices together, L."""
         return len(self.features)
 
     @property
     def n_features(self) -> int:
-        """Number of features, D."""
         return len(self.names)
 
     def graph(self, number: int) -> Graph:
-        """Return one graph, whose arrays are views."""
         links = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         ends_and_words = self.sources[links], self.seconds[links], self.targets[links], self.words[links]
         return Graph(int(self.n_nodes[number]), int(self.most_links[number]), *ends_and_words, self.features[links])
@@ -135,9 +121,9 @@ class WordGraphs:
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report."""
         labels = [self.names, self.list_ids, self.vocabulary, self.references, self.features.shape]
-        arrays = [self.offsets, self.n_nodes, self.sources, self.seconds, self.targets, self.features, *self._said()]
-        losses = [] if self.losses is None else [self.losses]
-        return fingerprint_of(f"lpmert {type(self).__name__} 1", labels, [*arrays, *losses])
+        values = (getattr(self, field.name) for field in fields(self))
+        numbers = [value for value in values if isinstance(value, np.ndarray)]
+        return arrays.fingerprint_of(f"lpmert {type(self).__name__} 2", labels, numbers)
 
     def exact_sums(self, rows: FloatArray, out: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return features [L, d] of links, rounded to multiples of units [d] so that sums along paths are exact.
@@ -161,36 +147,16 @@ class WordGraphs:
         found += 0.0
         return found, units
 
-    def _said(self) -> tuple[NDArray[np.int32], ...]:
-        """Return the arrays that determine the words of hypotheses."""
-        return (self.words,)
-
     def say(self, link: int, texts: Texts) -> Texts:
         """Return the text of a link, counted from 0 over all graphs, from the texts of the nodes that it leaves."""
         before, word = texts[0] if texts else (), int(self.words[link])
         return (before if word == SILENT else (*before, word),)
 
     def words_of(self, number: int, way: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return the words, as numbers, of a hypothesis of graph `number`."""
         words = self.words[int(self.offsets[number]) + way[::-1]]
         return np.asarray(words[words != SILENT])
 
-    def _longest(self) -> IntArray:
-        """Return the most links [S] of a hypothesis of each graph; raises `DataError` if they are too many."""
-        vars(self).update(most_links=np.zeros(self.n_lists, dtype=np.int64))  # for `graph`
-        found = []
-        for number in range(self.n_lists):
-            graph = self.graph(number)
-            longest = float(graph.links().largest_sums(np.ones((len(graph.sources), 1)))[0])
-            if longest > _MOST_LINKS:
-                raise DataError(
-                    f"{quoted(self.list_ids[number])} has hypotheses of {longest:g} links, beyond {_MOST_LINKS}"
-                )
-            found.append(int(longest))
-        return np.array(found, dtype=np.int64)
-
     def text(self, words: Sequence[int]) -> str:
-        """Return words, given by their numbers, as one text."""
         return " ".join(self.vocabulary[word] for word in words)
 
 
@@ -204,14 +170,16 @@ def checked_rows(
 
     Raises `DataError` if sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
-    rows = np.asarray(real_numbers(features, "features"), dtype=np.float64)  # not copied: callers take a part of them
-    check_shape(rows.shape, "features")
+    rows = np.asarray(
+        arrays.real_numbers(features, "features"), dtype=np.float64
+    )  # not copied: callers take a part of them
+    arrays.check_shape(rows.shape, "features")
     n_links, n_features = rows.shape
-    bounds = checked_offsets(offsets, n_links, "links")
+    bounds = arrays.checked_offsets(offsets, n_links, "links")
     n_graphs = len(bounds) - 1
     ids = checked_labels(range(n_graphs) if list_ids is None else list_ids, n_graphs, "list_ids")
-    own_names = checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names")
-    check_magnitudes(rows, bounds, ids, own_names, of=("lattice", "link"))
+    own_names = checked_labels(arrays.numbered("feature", n_features) if names is None else names, n_features, "names")
+    arrays.check_magnitudes(rows, bounds, ids, own_names, of=("lattice", "link"))
     return rows, bounds, own_names, ids
 
 
@@ -220,7 +188,9 @@ def _references(
 ) -> tuple[tuple[str, ...], ...]:
     if references is None and losses is None:
         raise DataError("give references, or losses of the links")
-    return tuple(() for _ in ids) if references is None else tuple(checked_references(references, ids, "lattice"))
+    return (
+        tuple(() for _ in ids) if references is None else tuple(arrays.checked_references(references, ids, "lattice"))
+    )
 
 
 def numbered_words(
@@ -258,9 +228,8 @@ def ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -
     except nx.NetworkXUnfeasible as error:
         cycle = [u for u, _ in nx.find_cycle(graph)]
         shown = " -> ".join(map(str, [*cycle, cycle[0]]))
-        raise DataError(
-            f"lattice {quoted(list_id)}: the links make a cycle, {shown}; a lattice has none: unfold it"
-        ) from error
+        cycle_found = f"the links make a cycle, {shown}; a lattice has none: unfold it"
+        raise DataError(f"lattice {quoted(list_id)}: {cycle_found}") from error
     ranks = np.empty(n_nodes, dtype=np.int64)
     ranks[order] = np.arange(n_nodes)
     return ranks
@@ -338,8 +307,7 @@ class Lattices(WordGraphs):
     ) -> None:
         rows, bounds, own_names, ids = checked_rows(features, offsets, names, list_ids)
         numbers, known = numbered_words(words, vocabulary, len(rows))
-        left = whole_numbers(sources, len(rows), "sources")
-        entered = whole_numbers(targets, len(rows), "targets")
+        left, entered = whole_numbers(sources, len(rows), "sources"), whole_numbers(targets, len(rows), "targets")
         firsts = None if starts is None else whole_numbers(starts, len(ids), "starts")
         lasts = None if ends is None else whole_numbers(ends, len(ids), "ends")
         n_nodes, lengths, chosen = np.empty(len(ids), dtype=np.int64), [0], np.empty(len(rows), dtype=np.int64)
@@ -374,7 +342,7 @@ class Lattices(WordGraphs):
 
         Raises `DataError` if an index is out of range.
         """
-        chosen = chosen_of(lattices, self.n_lists, "lattice")
+        chosen = arrays.chosen_of(lattices, self.n_lists, "lattice")
         links, offsets = rows_of_lists(self.offsets, chosen)
         return Lattices(
             self.features[links],
@@ -406,28 +374,23 @@ def _sorted_links(
     if (sources >= targets).any():
         rank = ranks_of(sources, targets, n_nodes, list_id)
     order = np.argsort(rank[targets], kind="stable")
-    first, second = rank[sources[order]], rank[targets[order]]
-    useful = _on_ways(first, second, int(rank[start]), int(rank[end]), n_nodes)
-    on_path = useful[first] & useful[second]
-    if start == end or not on_path.any():
+    ends, last = rank[np.stack([sources[order], targets[order]])] - rank[start], int(rank[end] - rank[start])
+    between = (ends[0] >= 0) & (ends[1] <= last)
+    order, ends = order[between], ends[:, between]
+    useful = _useful(ends[0], np.zeros_like(order), ends[1], last)
+    if start == end or not useful.any():
         raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")
-    new = np.cumsum(useful) - 1
-    return order[on_path], (new[first[on_path]], new[second[on_path]])
+    ends = ends[:, useful]
+    kept = np.zeros(last + 1, dtype=bool)
+    kept[ends] = True
+    sources, targets = (np.cumsum(kept) - 1)[ends]
+    return order[useful], (sources, targets)
 
 
-def _on_ways(sources: IntArray, targets: IntArray, start: int, end: int, n_nodes: int) -> NDArray[np.bool_]:
-    """Return which nodes are on paths from start to end; the links are sorted by target."""
-    entered, left = (np.bincount(nodes, minlength=n_nodes) > 0 for nodes in (targets, sources))
-    entered[start] = left[end] = True
-    if entered.all() and left.all():  # from every node, paths go back to the start and on to the end
-        return entered
-    reached, leading = ([node == outer for node in range(n_nodes)] for outer in (start, end))
-    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
-    for source, target in links:
-        reached[target] |= reached[source]
-    for source, target in reversed(links):
-        leading[source] |= leading[target]
-    return np.logical_and(reached, leading)
+def _useful(sources: IntArray, seconds: IntArray, targets: IntArray, last: int) -> NDArray[np.bool_]:
+    """Return which links are part of a path or derivation from node 0 to the last one."""
+    first, second, third = (nodes.astype(np.int32) for nodes in (sources, seconds, targets))
+    return np.isfinite(core.Links(first, second, third, max(last, 0) + 1).best_through(np.zeros(len(sources))))
 
 
 def _outer_node(node: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
@@ -441,9 +404,8 @@ def _outer_node(node: int | None, n_nodes: int, inner: IntArray, others: IntArra
         return int(found[0])
     if len(found) == 0:
         ranks_of(*(others, inner) if what == "start" else (inner, others), n_nodes, list_id)  # names the cycle
-    raise DataError(
-        f"lattice {quoted(list_id)}: nodes {found[0]} and {found[1]} could both be its {what}; give {what}s"
-    )
+    both = f"nodes {found[0]} and {found[1]} could both be its {what}"
+    raise DataError(f"lattice {quoted(list_id)}: {both}; give {what}s")
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -518,17 +480,13 @@ class Hypergraphs(WordGraphs):
         derived = whole_numbers(heads, len(rows), "heads")
         wanted = None if goals is None else whole_numbers(goals, len(ids), "goals")
         edge_losses = checked_losses(losses, len(rows))
-        checked_tails, checked_outputs = _tails(tails, len(rows)), _outputs(outputs, tails, len(rows))
-        links: list[tuple[int, int, int, int]] = []
-        ends, counts = [0], []
+        checked_tails, checked_outputs = _checked_edges(tails, outputs, len(rows))
+        tables, counts = [], []
         for s, list_id in enumerate(ids):
-            own_edges = range(int(bounds[s]), int(bounds[s + 1]))
-            goal = None if wanted is None else int(wanted[s])
-            found, n_nodes = _sorted_edges(derived, checked_tails, own_edges, goal, list_id)
-            links += found
-            ends.append(len(links))
-            counts.append(n_nodes)
-        table = np.array(links, dtype=np.int64)
+            own, goal = range(int(bounds[s]), int(bounds[s + 1])), None if wanted is None else int(wanted[s])
+            tables.append(_sorted_edges(derived, checked_tails, own, goal, list_id))
+            counts.append(int(tables[-1][-1, 2]) + 1)
+        table = np.concatenate(tables)
         edges = table[:, 3]
         is_edge = edges >= 0  # other links only join tails
         words = [word for output in checked_outputs for word in output if isinstance(word, str)]
@@ -541,7 +499,7 @@ class Hypergraphs(WordGraphs):
         texts: list[list[int]] = [coded[edge] if edge >= 0 else [] for edge in edges.tolist()]
         self._set(
             features=np.where(is_edge[:, None], rows[edges], 0.0),
-            offsets=np.array(ends, dtype=np.int64),
+            offsets=np.cumsum([0, *map(len, tables)], dtype=np.int64),
             sources=table[:, 0].astype(np.int32),
             seconds=table[:, 1].astype(np.int32),
             targets=table[:, 2].astype(np.int32),
@@ -577,45 +535,32 @@ class Hypergraphs(WordGraphs):
             words += [word] if word > SILENT else texts[SILENT - 1 - word]
         return (tuple(words),)
 
-    def _said(self) -> tuple[NDArray[np.int32], ...]:
-        return self.outputs, self.output_offsets.astype(np.int32)
-
 
 _JOINT = SILENT - 1
 """The word number of a link that only joins two tails of an edge with more than two."""
 
 
-def _tails(tails: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
-    if len(tails) != count:
-        raise DataError(f"tails must be a sequence of {count} sequences of nodes, one per edge")
-    found = [tuple(nodes) for nodes in tails]
-    for k, nodes in enumerate(found):
+def _checked_edges(
+    tails: Sequence[Sequence[int]], outputs: Sequence[Sequence[str | int]], count: int
+) -> tuple[list[tuple[int, ...]], list[tuple[str | int, ...]]]:
+    for what, given in (("tails", tails), ("outputs", outputs)):
+        if isinstance(given, str) or len(given) != count:
+            raise DataError(f"{what} must be a sequence of {count} sequences, one per edge")
+    for k, (nodes, output) in enumerate(zip(tails, outputs, strict=True)):
         if not all(isinstance(node, int | np.integer) and 0 <= node < 2**31 for node in nodes):
             raise DataError(f"the tails of edge {k} (from 0) must be whole numbers from 0, not {quoted(nodes)}")
-    return found
-
-
-def _outputs(
-    outputs: Sequence[Sequence[str | int]], tails: Sequence[Sequence[int]], count: int
-) -> list[tuple[str | int, ...]]:
-    if isinstance(outputs, str) or len(outputs) != count:
-        raise DataError(f"outputs must be a sequence of {count} sequences of words and tails, one per edge")
-    found = []
-    for k, (output, edge_tails) in enumerate(zip(outputs, tails, strict=True)):
         named = sorted(int(word) for word in output if not isinstance(word, str))
-        if isinstance(output, str) or named != list(range(len(edge_tails))):
-            raise DataError(
-                f"the output of edge {k} (from 0) must name each of its {len(edge_tails)} tails once, from 0; "
-                f"it is {quoted(output)}"
-            )
-        found.append(tuple(word if isinstance(word, str) else int(word) for word in output))
-    return found
+        if isinstance(output, str) or named != list(range(len(nodes))):
+            once = f"must name each of its {len(nodes)} tails once, from 0"
+            raise DataError(f"the output of edge {k} (from 0) {once}; it is {quoted(output)}")
+    own_outputs = [tuple(word if isinstance(word, str) else int(word) for word in output) for output in outputs]
+    return [tuple(nodes) for nodes in tails], own_outputs
 
 
 def _sorted_edges(
     heads: IntArray, tails: list[tuple[int, ...]], edges: range, goal: int | None, list_id: str
-) -> tuple[list[tuple[int, int, int, int]], int]:
-    """Return links (source, second, target, edge) sorted by target, and the number of nodes.
+) -> IntArray:
+    """Return links [l, 4] (source, second, target, edge) sorted by target, the goal.
 
     Node 0 stands for no tail. Of an edge with more than two tails, all but the last are joined by links with edge -1.
     """
@@ -634,23 +579,12 @@ def _sorted_edges(
     into: dict[int, list[int]] = {}
     for edge, head in zip(edges, own_heads, strict=True):
         into.setdefault(head, []).append(edge)
-    derivable: set[int] = set()
-    for node in np.argsort(rank).tolist():
-        into[node] = [edge for edge in into.get(node, []) if derivable.issuperset(tails[edge])]
-        if into[node]:
-            derivable.add(node)
-    if goal not in derivable:
-        raise DataError(f"hypergraph {quoted(list_id)} has no derivation of node {goal}; leave it out")
-    used: set[int] = {goal}
-    for node in np.argsort(-rank).tolist():
-        if node in used:
-            used.update(below for edge in into[node] for below in tails[edge])
     links: list[tuple[int, int, int, int]] = []
     new: dict[int, int] = {}
     last = 0
-    for node in sorted(used, key=lambda node: int(rank[node])):  # the goal is last: all others are below it
+    for node in np.argsort(rank)[: rank[goal] + 1].tolist():
         entering = []
-        for edge in into[node]:
+        for edge in into.get(node, ()):
             sides = [new[tail] for tail in tails[edge]]
             while len(sides) > 2:
                 last += 1
@@ -660,4 +594,9 @@ def _sorted_edges(
         last += 1
         new[node] = last
         links += [(source, second, last, edge) for source, second, edge in entering]
-    return links, last + 1
+    table = np.array(links, dtype=np.int64).reshape(-1, 4)
+    table = table[_useful(table[:, 0], table[:, 1], table[:, 2], last)]
+    if not len(table):
+        raise DataError(f"hypergraph {quoted(list_id)} has no derivation of node {goal}; leave it out")
+    table[:, :3] = np.searchsorted(np.unique(np.append(table[:, :3], 0)), table[:, :3])
+    return table

@@ -89,9 +89,8 @@ class Judged:
         if not np.isfinite(grades).all() or (grades < 0).any():
             raise DataError("relevance must be finite and not negative")
         if (grades[grades > 0] < 1.0 / _LARGEST).any() or (grades > _LARGEST).any():
-            raise DataError(
-                f"relevance must be 0, or from {1.0 / _LARGEST:g} to {_LARGEST:g}, so that gains can be summed"
-            )
+            ends = f"{1.0 / _LARGEST:g} to {_LARGEST:g}"
+            raise DataError(f"relevance must be 0, or from {ends}, so that gains can be summed")
         n_features = features.shape[1]
         names = frame_names(self.features, self.names or None) or numbered("", n_features)
         queries = checked_labels(self.queries or numbered("", n_queries), n_queries, "queries")
@@ -126,7 +125,6 @@ def _numbers(values: Any, what: str) -> FloatArray:
 
 
 def rows_by_query(offsets: IntArray) -> Iterator[slice]:
-    """Yield the rows of each query."""
     return (slice(int(a), int(b)) for a, b in pairwise(offsets))
 
 

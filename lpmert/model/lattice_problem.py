@@ -162,10 +162,9 @@ class LatticeProblem(BaseProblem):
         limits, labels, cap = reduction.rows, reduction.given.labels, reduction.cap
         rounded = np.flatnonzero(reduction.rows_off.any(axis=1))
         if len(rounded):
-            raise RegionError(
-                f"relative to the reference, the limit {labels[rounded[0]]} has digits that double precision does not "
-                "hold, which lattices cannot take; use a limit with fewer digits, such as 0.125"
-            )
+            trouble = f"the limit {labels[rounded[0]]} has digits that double precision does not hold"
+            remedy = "which lattices cannot take; use a limit with fewer digits, such as 0.125"
+            raise RegionError(f"relative to the reference, {trouble}, {remedy}")
         features, off = reduction.features(lattices.features, lattices.offsets)
         rounded_features = off is not None
         if reduction.columns is None:
@@ -182,10 +181,8 @@ class LatticeProblem(BaseProblem):
             self.canonical = replace(self.canonical, losses=totals, unit=LOSS_UNIT, rounded=True)
         scaled = times(features, scales)
         unscaled = [lattices.graph(s) for s in range(lattices.n_lists)]
-        self.graphs = [
-            graph._replace(features=scaled[lattices.offsets[s] : lattices.offsets[s + 1]])
-            for s, graph in enumerate(unscaled)
-        ]
+        bounds = pairwise(lattices.offsets.tolist())
+        self.graphs = [graph._replace(features=scaled[a:b]) for graph, (a, b) in zip(unscaled, bounds, strict=True)]
         self._exact_columns = self._columns_as_given() if rounded_features else None
         self.exact_graphs = unscaled if rounded_features else self.graphs
         self._counters: list[Callable[[NDArray[np.int32]], Sequence[float]] | None] = [None] * lattices.n_lists
@@ -235,18 +232,14 @@ class LatticeProblem(BaseProblem):
         emptied = {"_counters": [None] * len(self.graphs), "_counted": [{} for _ in self.graphs], "_decoded": {}}
         return {**self.__dict__, **emptied}
 
-    @property
-    def _setting(self) -> str:
-        return "lattices"
+    setting = "lattices"
 
     def rates(self, loss: float) -> Mapping[str, float]:
-        """Return a loss as a share of the length of the references, if that is known; see `reference_length`."""
         length = reference_length(self.settings, self.lattices.references)
         return {} if length is None else {ERROR_RATE: loss / length}
 
     @property
     def unit(self) -> Unit:
-        """The unit in which losses are shown."""
         if not self.additive:
             return unit_of(self.metric, self.settings.columns, {}, self.lattices.n_lists)
         return text_unit(self.settings, self.lattices.n_lists, self.rates(1.0).get(ERROR_RATE))
@@ -268,15 +261,13 @@ class LatticeProblem(BaseProblem):
             counter = self._counters[number] = self._counters[number] or self._counter(number)
             values = np.array(counter(words), dtype=np.float64)
             if self.additive and not (values == np.rint(values)).all() & (0 <= values[0] < _LARGEST_LOSS):
-                raise MetricError(
-                    f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {values[0]}; on lattices "
-                    "losses that add up must be whole numbers: use wer, cer, ter, bleu or chrf, and none per sentence"
-                )
+                remedy = "must be whole numbers: use wer, cer, ter, bleu or chrf, and none per sentence"
+                which = f"a hypothesis of lattice {quoted(self.lattices.list_ids[number])} loses {values[0]}"
+                raise MetricError(f"{which}; on lattices losses that add up {remedy}")
             counted[key] = values
         return counted[key]
 
     def _counter(self, number: int) -> Callable[[NDArray[np.int32]], Sequence[float]]:
-        """Return a function that counts the statistics of words, by number, for lattice `number`."""
         settings = self.settings
         if isinstance(settings, EditTexts) and self._numbered:
             numbers, references = self._numbered
@@ -286,7 +277,6 @@ class LatticeProblem(BaseProblem):
         return lambda words: count(self.lattices.text(words.tolist()))
 
     def loss(self, number: int, way: NDArray[np.integer]) -> int:
-        """Return the loss of a path of lattice `number` for an additive metric, see `statistics`."""
         return int(self.statistics(number, way)[0])
 
     def cost(self, total: FloatArray) -> int:
@@ -312,10 +302,7 @@ class LatticeProblem(BaseProblem):
         return min(_LARGEST_LOSS, *(chosen.least_edits(words, reference) for reference in references[number]))
 
     def _lost(self, number: int, links: NDArray[np.integer]) -> FloatArray:
-        losses = self.lattices.losses
-        if losses is None:
-            raise MetricError("these links have no losses; give them")
-        return np.asarray(losses[int(self.lattices.offsets[number]) + links])
+        return np.asarray(np.asarray(self.lattices.losses)[int(self.lattices.offsets[number]) + links])
 
     @property
     def most_loss(self) -> int:
@@ -331,7 +318,6 @@ class LatticeProblem(BaseProblem):
         return self._decoded[key]
 
     def _winners(self, weights: CallerWeights, exact: Sequence[Fraction] | None = None) -> list[Winners]:
-        """Return the best paths of all lattices, with the work shared by threads."""
         workers, lattices = current_workers(), self.lattices
         units = 1 if workers.remote else min(workers.jobs, 1 + lattices.n_links // _LINKS_OF_UNIT)
         if units == 1:
@@ -382,7 +368,6 @@ class LatticeProblem(BaseProblem):
         return len(self.as_lists(rows, np.array([0, 2]))[0]) == 1 or np.array_equal(*rows)
 
     def _attained(self, weights: CanonicalWeights) -> float | Fraction | None:
-        """Return the loss of weights [d] of a search on all lattices; see `Totals`."""
         full = self.to_caller(weights)
         verdict = self.decode(full)
         if not (verdict.strict and self.inside(full, strictly=True)):
@@ -396,22 +381,20 @@ class LatticeProblem(BaseProblem):
         """
         checked = self.checked_weights(weights)
         verdict = self.decode(checked)
-        rows = [
-            {self.features_of([(number, way)]).tobytes() for way in winners.ways}
-            for number, winners in enumerate(verdict.winners)
-        ]
+        tied = 0
+        for number, winners in enumerate(verdict.winners):
+            rows = {self.features_of([(number, way)]).tobytes() for way in winners.ways}
+            tied += len(rows) > 1 or not winners.all
         best = worst = None
         if self.additive and all(winners.all for winners in verdict.winners):
-            losses = [
-                [self.loss(number, way) for way in winners.ways] for number, winners in enumerate(verdict.winners)
-            ]
+            losses = [[self.loss(s, way) for way in winners.ways] for s, winners in enumerate(verdict.winners)]
             best, worst = float(sum(map(min, losses))), float(sum(map(max, losses)))
         return Evaluation(
             loss=self.metric.loss(verdict.total),
             score=self.metric.score(verdict.total),
             statistics=verdict.total.copy(),
-            selection=np.zeros(len(rows), dtype=np.int64),
-            tied_lists=sum(len(of_list) > 1 or not w.all for of_list, w in zip(rows, verdict.winners, strict=True)),
+            selection=np.zeros(len(verdict.winners), dtype=np.int64),
+            tied_lists=tied,
             loss_best_ties=best,
             loss_worst_ties=worst,
             margin=None,
@@ -424,13 +407,11 @@ class LatticeProblem(BaseProblem):
         `None` unless the metric counts word edits, and if words hold white space and so count as several.
         """
         settings, lattices = self.settings, self.lattices
-        if not isinstance(settings, EditTexts) or settings.unit != "word" or settings.per_sentence:
-            return None
-        if not isinstance(lattices, Lattices):
+        if not (isinstance(settings, EditTexts) and isinstance(lattices, Lattices)) or settings.per_sentence:
             return None
         cased: Callable[[str], str] = str.lower if settings.lowercase else str
         vocabulary = [cased(word) for word in lattices.vocabulary]
-        if any(word.split() != [word] for word in vocabulary):
+        if settings.unit != "word" or any(word.split() != [word] for word in vocabulary):
             return None
         number_of: dict[str, int] = {}
 

@@ -11,21 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.arrays import (
-    as_array,
-    check_magnitudes,
-    check_shape,
-    checked_labels,
-    checked_offsets,
-    checked_texts,
-    chosen_of,
-    fingerprint_of,
-    is_sparse,
-    numbered,
-    places_of,
-    real_matrix,
-    real_numbers,
-)
+from lpmert.model import arrays
+from lpmert.model.arrays import checked_labels, is_sparse, numbered, places_of, real_matrix, real_numbers
 from lpmert.numeric.lists import blocks_of_lists, from_sizes, list_numbers, rows_of_lists
 from lpmert.quoting import listed, quoted
 
@@ -98,10 +85,9 @@ class NBest:
         )
         n_hypotheses, n_features = feature_rows.shape
         if len(statistic_rows) != n_hypotheses:
-            raise DataError(
-                f"features has {n_hypotheses} rows, statistics has {len(statistic_rows)}; give one row per hypothesis"
-            )
-        bounds = checked_offsets(offsets, n_hypotheses)
+            sizes = f"features has {n_hypotheses} rows, statistics has {len(statistic_rows)}"
+            raise DataError(f"{sizes}; give one row per hypothesis")
+        bounds = arrays.checked_offsets(offsets, n_hypotheses)
         n_lists, n_statistics = len(bounds) - 1, statistic_rows.shape[1]
 
         if statistic_names is None:
@@ -113,22 +99,19 @@ class NBest:
             names=checked_labels(numbered("feature", n_features) if names is None else names, n_features, "names"),
             statistic_names=checked_labels(statistic_names, n_statistics, "statistic_names"),
             list_ids=checked_labels(range(n_lists) if list_ids is None else list_ids, n_lists, "list_ids"),
-            texts=None if texts is None else checked_texts(texts, n_hypotheses),
+            texts=None if texts is None else arrays.checked_texts(texts, n_hypotheses),
         )
         for rows, columns, what in (
             (feature_rows, self.names, "feature"),
             (statistic_rows, self.statistic_names, "statistic"),
         ):
-            check_magnitudes(rows, bounds, self.list_ids, columns, what)
+            arrays.check_magnitudes(rows, bounds, self.list_ids, columns, what)
         for array in (bounds, statistic_rows, *_arrays(feature_rows)):
             array.flags.writeable = False
 
     def __repr__(self) -> str:
-        """Return the sizes, not the numbers."""
-        return (
-            f"NBest({self.n_lists} lists, {self.n_hypotheses} hypotheses, {self.n_features} features, "
-            f"{self.statistics.shape[1]} statistics)"
-        )
+        sizes = f"{self.n_lists} lists, {self.n_hypotheses} hypotheses, {self.n_features} features"
+        return f"NBest({sizes}, {self.statistics.shape[1]} statistics)"
 
     @property
     def n_lists(self) -> int:
@@ -171,15 +154,15 @@ class NBest:
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of everything that can change an optimum or its report; texts are left out."""
         labels = [self.names, self.statistic_names, self.list_ids, self.features.shape, self.statistics.shape]
-        arrays = self.offsets, self.statistics, *_arrays(self.features)
-        return fingerprint_of("lpmert nbest 1", [*labels, is_sparse(self.features)], arrays)
+        values = self.offsets, self.statistics, *_arrays(self.features)
+        return arrays.fingerprint_of("lpmert nbest 1", [*labels, is_sparse(self.features)], values)
 
     def restrict(self, lists: ArrayLike | slice) -> NBest:
         """Return the lists chosen by indices, a mask [S] or a slice, in the order given.
 
         Negative indices count from the end. Raises `DataError` if an index is out of range or comes twice.
         """
-        chosen = chosen_of(lists, self.n_lists, "list")
+        chosen = arrays.chosen_of(lists, self.n_lists, "list")
         rows, offsets = rows_of_lists(self.offsets, chosen)
         return self._take(rows, offsets, [self.list_ids[number] for number in chosen.tolist()])
 
@@ -215,9 +198,8 @@ class NBest:
             (self.statistic_names, other.statistic_names, "statistic names"),
         ):
             if ours != theirs:
-                raise DataError(
-                    f"cannot merge: {what} differ ({listed(ours)} against {listed(theirs)}); use select_features"
-                )
+                differ = f"{what} differ ({listed(ours)} against {listed(theirs)})"
+                raise DataError(f"cannot merge: {differ}; use select_features")
         if (self.texts is None) != (other.texts is None):
             raise DataError("cannot merge: one has texts, the other none; read both with or both without texts")
         ids = tuple(dict.fromkeys((*self.list_ids, *other.list_ids)))
@@ -258,7 +240,7 @@ class NBest:
 def _csr(values: Any) -> csr_array:
     from scipy.sparse import csr_array
 
-    check_shape(values.shape, "features")
+    arrays.check_shape(values.shape, "features")
     real_numbers(values.tocoo().data, "features")
     rows = csr_array(values, dtype=np.float64, copy=True)
     rows.sum_duplicates()
@@ -293,22 +275,17 @@ def gathered(owners: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def checked_lists(lists: object) -> NBest:
-    """Return the argument if it is an `NBest`; raises `DataError` for anything else."""
     if not isinstance(lists, NBest):
-        raise DataError(
-            f"the first argument must be an NBest, not {type(lists).__name__}; make one with lpmert.read(...) of files "
-            "and data frames, lpmert.NBest(...) of arrays, lpmert.n_best(...) of lattices"
-        )
+        made = "lpmert.read(...) of files and data frames, lpmert.NBest(...) of arrays, lpmert.n_best(...) of lattices"
+        raise DataError(f"the first argument must be an NBest, not {type(lists).__name__}; make one with {made}")
     return lists
 
 
 def aligned_with(held_out: NBest, nbest: NBest) -> NBest:
     """Return held-out lists with features in the order of the training lists; raises `DataError` if they lack one."""
     if held_out.statistic_names != nbest.statistic_names:
-        raise DataError(
-            f"the held-out lists have statistics {listed(held_out.statistic_names)}, the others "
-            f"{listed(nbest.statistic_names)}; read both with the same columns"
-        )
+        both = f"{listed(held_out.statistic_names)}, the others {listed(nbest.statistic_names)}"
+        raise DataError(f"the held-out lists have statistics {both}; read both with the same columns")
     return held_out if held_out.names == nbest.names else held_out.select_features(nbest.names)
 
 
@@ -325,7 +302,7 @@ def column_of(nbest: NBest, second: str | ArrayLike, name: str) -> tuple[str, Fl
             return second, nbest.statistics[:, nbest.statistic_names.index(second)] + 0.0
         names = listed([*nbest.names, *nbest.statistic_names])
         raise DataError(f"no feature or statistic {quoted(second)} for the second sum; there are {names}")
-    values = as_array(second, "second")
+    values = arrays.as_array(second, "second")
     if values.shape != (nbest.n_hypotheses,) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise DataError(f"second must be one finite number for each of the {nbest.n_hypotheses} hypotheses")
     return name, values.astype(np.float64)

@@ -110,7 +110,7 @@ def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Cos
     scaled = np.ldexp(losses, -exponent) if exponent > -1000 else np.ldexp(np.ldexp(losses, 1000), -exponent - 1000)
     whole = np.rint(scaled)
     costs, constant = least_costs(whole.astype(np.int64), offsets)
-    return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool(np.any(whole != scaled)))
+    return Costs(costs, constant, float(np.ldexp(1.0, exponent)), bool((np.ldexp(whole, exponent) != losses).any()))
 
 
 def whole_fractions(

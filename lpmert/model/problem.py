@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -53,22 +52,21 @@ _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 
 
 class Distinct(NamedTuple):
-    """Distinct hypotheses of lists: one for each group with identical features.
-
-    features [m, D]; offsets [s + 1]; statistics [m, K].
-    """
+    """Hypotheses of lists, one for each group with identical features [m, D]; offsets [s + 1]; statistics [m, K]."""
 
     features: FloatArray
     offsets: IntArray
     statistics: FloatArray
 
 
-class BaseProblem(ABC):
+class BaseProblem:
     """The common part of problems on lists and on lattices: the region, and the caller's weights.
 
-    names [D]: of the features. canonical: the input of a search; coordinates: from its weights to the caller's.
+    names [D]: of the features. setting: a part of the signature. canonical: the input of a search; coordinates: from
+    its weights to the caller's.
     """
 
+    setting: str
     metric: Metric
     canonical: Canonical
     coordinates: Coordinates[CanonicalWeights]
@@ -80,19 +78,13 @@ class BaseProblem(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the lists or lattices."""
         return self._data.fingerprint
 
     @property
     def signature(self) -> str:
         """Every setting of the problem that changes the loss."""
         region = "" if self.region is None else f"|{self.region.signature}"
-        return f"{self.metric.signature}|{self._setting}{region}"
-
-    @property
-    @abstractmethod
-    def _setting(self) -> str:
-        """The part of the signature for this kind of problem."""
+        return f"{self.metric.signature}|{self.setting}{region}"
 
     @property
     def inexact(self) -> bool:
@@ -100,11 +92,9 @@ class BaseProblem(ABC):
         return self._reduction.off is not None
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
-        """Return canonical weights [d] as weights [D] for the features as given, see `Coordinates.to_caller`."""
         return self.coordinates.to_caller(weights)
 
     def to_canonical(self, weights: CallerWeights) -> CanonicalWeights:
-        """Return weights [D] of the caller as canonical weights [d], see `Coordinates.from_caller`."""
         return self.coordinates.from_caller(weights)
 
     def checked_weights(self, weights: object) -> CallerWeights:
@@ -112,11 +102,9 @@ class BaseProblem(ABC):
         return CallerWeights(weights_array(weights, self.names))
 
     def inside(self, weights: CallerWeights, *, strictly: bool = False) -> bool:
-        """Whether weights [D] lie in the region, see `Reduction.inside`."""
         return self.region is None or self._reduction.inside(weights, strictly=strictly)
 
     def distances(self, weights: CallerWeights) -> dict[str, float]:
-        """Return how far weights [D] lie inside each limit of the region, see `Reduction.distances`."""
         return self._reduction.distances(weights)
 
 
@@ -138,14 +126,13 @@ class Problem(BaseProblem):
         self.metric = metric_of(metric, nbest.statistic_names)
         check_statistics(self.metric, nbest.statistics, nbest.offsets)
         check_metric(self.metric, nbest.statistics, nbest.offsets)
-        self.ties = ties
+        self.ties, self.setting = ties, f"ties:{ties}"
         self.losses: FloatArray | None = None
         if isinstance(self.metric, AdditiveMetric):
             self.losses = np.asarray(self.metric.losses(nbest.statistics), dtype=np.float64)
         elif ties != "first":
-            raise MethodError(
-                f"ties={quoted(ties)} needs a loss for each hypothesis, which {quoted(self.metric.name)} does not have"
-            )
+            needs = f"needs a loss for each hypothesis, which {quoted(self.metric.name)} does not have"
+            raise MethodError(f"ties={quoted(ties)} {needs}")
         super().__init__(nbest, region)
         features = nbest.features
         self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
@@ -213,12 +200,8 @@ class Problem(BaseProblem):
         begin = 0
         for features, offsets in self.nbest.blocks():
             dense = self._decimals.of(features)
-            yield (
-                begin,
-                offsets,
-                dense,
-                self._representatives(self._reduction.features(dense, offsets)[0], offsets, begin),
-            )
+            rows = self._representatives(self._reduction.features(dense, offsets)[0], offsets, begin)
+            yield begin, offsets, dense, rows
             begin += len(features)
 
     def _representatives(self, features: FloatArray, offsets: IntArray, begin: int = 0) -> IntArray:
@@ -234,10 +217,10 @@ class Problem(BaseProblem):
         """Features that the canonical form dropped: no other weight of theirs is better."""
         if self._reduction.columns is None:
             return ()
-        kept = self._reduction.columns[self.coordinates.columns]
-        dropped = np.setdiff1d(np.arange(self.nbest.n_features), kept)
-        fixed = () if self.region is None else self.region.fixed
-        return tuple(self.nbest.names[d] for d in dropped if self.nbest.names[d] not in fixed)
+        kept = {self.names[d] for d in self._reduction.columns[self.coordinates.columns]}
+        return tuple(
+            name for name in self.names if name not in kept and not (self.region and name in self.region.fixed)
+        )
 
     def blocks(self) -> Iterator[Distinct]:
         """Yield the distinct hypotheses of one block of lists after another, with features as given times one factor.
@@ -268,13 +251,8 @@ class Problem(BaseProblem):
         columns = np.ascontiguousarray(reduced[:, self.coordinates.columns] * self.coordinates.scales)
         return Distinct(columns, offsets, statistics)
 
-    @property
-    def _setting(self) -> str:
-        return f"ties:{self.ties}"
-
     @cached_property
     def data_warnings(self) -> tuple[Diagnostic, ...]:
-        """Doubts about the lists and their losses, see `lpmert.model.data_warnings`."""
         return data_warnings(self.nbest, self.metric, self.losses, self.canonical.n_lists)
 
     def unseen(self, loss: float) -> float:
@@ -305,7 +283,6 @@ class Problem(BaseProblem):
 
     @property
     def unit(self) -> Unit:
-        """The unit in which losses are shown."""
         return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
@@ -363,7 +340,6 @@ class Problem(BaseProblem):
         return None if selection is None else exact_loss(self.metric, self._evaluator.total(selection))
 
     def _attained_loss(self, weights: CanonicalWeights) -> float | Fraction | None:
-        """Return the loss of weights [d], or of weights beside them, see `Totals`."""
         full = self.to_caller(weights)
         loss = self.attained_loss(full)
         if loss is not None:
@@ -393,7 +369,6 @@ class Problem(BaseProblem):
         return decoded.selection
 
     def weight_ranges(self, weights: CallerWeights) -> FloatArray:
-        """Return `ranges_of_weights` for the lists whose hypotheses differ in cost."""
         rows, offsets = self.unmerged.rows, self.unmerged.offsets
         offsets = offsets[offsets <= len(rows)]  # without the limits
         features = self._evaluator.features

@@ -46,7 +46,6 @@ class Reduction:
 
     @cached_property
     def _whole_rows(self) -> list[dict[int, int]]:
-        """The limits on w up to positive factors: a whole number for each weight."""
         return [{d: a for d, a in enumerate(whole_row(row)) if a} for row in self.given.exact_rows]
 
     def holds(self, weights: FloatArray) -> bool:
@@ -113,7 +112,6 @@ class Reduction:
         return features, Rounding(spread, full, codes, columns, np.arange(len(full)), self.exact_rows)
 
     def weights(self, reduced: FloatArray) -> FloatArray:
-        """Return the weights [D] whose coordinates are u [d]."""
         if self.columns is None:
             return np.asarray(self.basis @ reduced)
         full = np.zeros(self.given.n_features)
@@ -142,9 +140,8 @@ def reduce(limits: RegionCone) -> Reduction:
                 basis[list(column), k] = [float(value) for value in column.values()]
         except OverflowError:
             against = ", ".join(limits.equation_labels)
-            raise RegionError(
-                f"numbers in {against} are too far apart for double precision; rescale the features"
-            ) from None
+            apart = f"numbers in {against} are too far apart for double precision"
+            raise RegionError(f"{apart}; rescale the features") from None
     if not exact or (limits.referred and not any(reduced[0])):
         against = ", ".join([*limits.labels[: int(limits.referred)], *limits.equation_labels])
         raise RegionError(f"only zero weights fulfil {against}; omit one of them")
@@ -162,10 +159,8 @@ def reduce(limits: RegionCone) -> Reduction:
         share = share if share < 1.0 - 1e-12 else 1.0  # rounded
         if share <= cosine:
             against = ", ".join(limits.equation_labels)
-            raise RegionError(
-                f"no weights that fulfil {against} have a cosine of {cosine:g} or more with the given ones; the "
-                f"largest possible one is {share:.6g}"
-            )
+            none = f"no weights that fulfil {against} have a cosine of {cosine:g} or more with the given ones"
+            raise RegionError(f"{none}; the largest possible one is {share:.6g}")
         centre = limits.cap.centre[columns] if columns is not None else unit @ basis
         cap = Cap(centre, cosine / share)
     kept = [k for k, row in enumerate(reduced) if any(row)]

@@ -150,10 +150,7 @@ class RegionCone:
 
 
 class _Builder:
-    """Collects the limits of a region over named features.
-
-    reference: a row, and the value other than 0 that its product with the weights stands for.
-    """
+    """Collects the limits of a region; reference: a row, and the value other than 0 of its product with the weights."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
@@ -162,7 +159,6 @@ class _Builder:
         self.reference: tuple[FloatArray, float] | None = None
 
     def vector(self, coefficients: Mapping[str, float], what: str) -> FloatArray:
-        """Return coefficients by name as an array [D]; what: the limits, for messages."""
         row = np.zeros(len(self.names))
         for name, value in coefficients.items():
             if name not in self.names:
@@ -171,13 +167,11 @@ class _Builder:
         return row
 
     def refer(self, row: FloatArray, value: float, what: str) -> None:
-        """Make the product of this row, whose value is not 0, the reference of other limits."""
         label = f"{what} = {value:g}"
         self.rows[self._homogeneous(math.copysign(1.0, value) * row, 0.0, label)] = label
         self.reference = row, value
 
     def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
-        """Add the limits low <= row.w <= high."""
         if low is not None and high is not None:
             if low > high:
                 raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")
@@ -198,10 +192,9 @@ class _Builder:
             factor = Fraction(2) ** -int(np.frexp(np.abs(row).max(initial=0.0))[1])
             return tuple(factor * Fraction(value) if value else _ZERO for value in row.tolist())
         if self.reference is None:
-            raise RegionError(
-                f"{label}: decoding does not depend on the scale of the weights, so a limit other than 0 needs a "
-                "reference; fix a weight to a value other than 0, or fix the sum of the weights"
-            )
+            remedy = "needs a reference; fix a weight to a value other than 0, or fix the sum of the weights"
+            reason = "decoding does not depend on the scale of the weights"
+            raise RegionError(f"{label}: {reason}, so a limit other than 0 {remedy}")
         reference, value = self.reference
         size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
         pairs = zip(row.tolist(), reference.tolist(), strict=True)
@@ -209,7 +202,6 @@ class _Builder:
 
 
 def as_floats(rows: Sequence[Row], width: int) -> FloatArray:
-    """Return rows [n][width] in doubles."""
     return np.array([[float(value) if value else 0.0 for value in row] for row in rows]).reshape(len(rows), width)
 
 
@@ -251,15 +243,10 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
             raise RegionError("a linear limit has no coefficient other than 0")
         builder.between(row, _end(limit.lower, -math.inf, what), _end(limit.upper, math.inf, what), what)
     cap = _cap(region, builder)
-    return RegionCone(
-        list(builder.rows),
-        tuple(builder.rows.values()),
-        [row for row, _ in builder.equations],
-        tuple(label for _, label in builder.equations),
-        len(builder.names),
-        cap,
-        builder.reference is not None,
-    )
+    equations = [row for row, _ in builder.equations]
+    labels, of_equations = tuple(builder.rows.values()), tuple(label for _, label in builder.equations)
+    referred = builder.reference is not None
+    return RegionCone(list(builder.rows), labels, equations, of_equations, len(builder.names), cap, referred)
 
 
 def _cap(region: Region, builder: _Builder) -> Cap | None:

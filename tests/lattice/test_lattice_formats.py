@@ -7,11 +7,9 @@ import math
 import re
 import tarfile
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from commands import json_of, loss_of, refusal, run, succeeded
 from hypothesis import given, strategies as st
@@ -113,6 +111,23 @@ J=4 S=2 E=3 W=++um++ a=-3 l=0
 LACKING = (
     "start=0 end=2\nN=3 L=3\nI=0\nI=1\nI=2\nJ=0 S=0 E=1 W=a a=-2.5 l=-1\nJ=1 S=0 E=1 W=b l=-3\nJ=2 S=1 E=2 W=!NULL\n"
 )
+REGULAR = """VERSION=1.0
+UTTERANCE=one
+lmscale=9.5 start=0
+end=4
+N=5 L=6
+I=0 W=!SENT_START r=-0.25
+I=1 W=the
+I=2 W=cat
+I=3 W=cut(2)
+I=4 W=!SENT_END
+J=0 S=0 E=1 a=-34.609 l=0.0000 p=0.5
+J=1 S=1 E=2 a=-32.75 l=-1.5 p=1
+J=2\tS=1  E=3 a=-31.25 l=+2 p=0
+J=3 S=2 E=4 a=-8. l=-.5 p=.1
+J=4 S=3 E=4 a=-9 l=0 p=1
+J=5 S=0 E=2 a=-60 l=-7 p=0
+"""
 COUNTS = {"silences": ["<sil>"], "fillers": ["++um++", "++ah++"]}
 UNIT = math.log(1.0001)
 
@@ -167,6 +182,10 @@ PATHS: list[tuple[str, dict[str, Any], dict[str, dict[str, dict[str, float]]]]] 
      {"x": rows_of("acoustic lm words silences fillers", x_y=(-9, -2, 2, 1, 0), x=(-11, -1, 1, 1, 1))}),
     (SAME_WORDS, {"counts": COUNTS, "scales": {"silences": -2.0, "fillers": 5.0}},
      {"x": rows_of("acoustic lm words fillers", x=(-12, -1, 1, 1), x_y=(-10, -2, 2, 0))}),
+    (REGULAR, {"counts": {"starts": ["!SENT_START"]}, "silent": ["cat"], "variants": True},
+     {"x": rows_of("acoustic lm pronunciation words starts",
+                   the_cut=(-74.859, 2, -0.25, 2, 1), the=(-75.359, -2, -0.25, 1, 1))
+           | {"": {"acoustic": -68, "lm": -7.5, "pronunciation": -0.25, "starts": 1}}}),
     # words are unquoted as in HTK
     *((f"N=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W={written} a=-1\n", {}, {"x": {word: {"acoustic": -1, "words": 1}}})
       for written, word in {
@@ -200,12 +219,6 @@ def test_a_file_means_these_paths(tmp_path: Path, subtests: pytest.Subtests) -> 
                 for row, text in zip(own, texts, strict=True):
                     found = dict(zip(lists.names, lists.dense_features()[row].tolist(), strict=True))
                     assert found == pytest.approx(dict.fromkeys(lists.names, 0.0) | rows[text], rel=1e-6, abs=1e-9)
-
-
-def test_the_penalty_of_words_is_a_logarithm_too() -> None:
-    content = "base=10\nwdpenalty=-2\nN=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W=x a=-2\n"
-    graph = graph_of("slf", content)
-    assert graph.scales["words"] == pytest.approx(-2 * math.log(10))
 
 
 def test_utterances_that_are_numbers_have_references_by_line(tmp_path: Path) -> None:
@@ -358,24 +371,6 @@ def test_written_lattices_are_read_as_they_are(data: st.DataObject) -> None:
 
 SPEECH = ROOT / "examples" / "speech"
 
-REGULAR = """VERSION=1.0
-UTTERANCE=one
-lmscale=9.5 start=0
-end=4
-N=5 L=6
-I=0 W=!SENT_START r=-0.25
-I=1 W=the
-I=2 W=cat
-I=3 W=cut(2)
-I=4 W=!SENT_END
-J=0 S=0 E=1 a=-34.609 l=0.0000 p=0.5
-J=1 S=1 E=2 a=-32.75 l=-1.5 p=1
-J=2\tS=1  E=3 a=-31.25 l=+2 p=0
-J=3 S=2 E=4 a=-8. l=-.5 p=.1
-J=4 S=3 E=4 a=-9 l=0 p=1
-J=5 S=0 E=2 a=-60 l=-7 p=0
-"""
-
 
 def links(parts: Links) -> list[tuple[object, ...]]:
     words = [parts.vocabulary[place] for place in parts.words.tolist()]
@@ -406,68 +401,41 @@ def same_both_ways(text: str) -> list[bool]:
     return taken
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        REGULAR,
-        REGULAR.replace("VERSION", "base=10\nVERSION"),
-        REGULAR.replace("a=-9", "a=-1e2"),
-        REGULAR.replace(" r=-0.25", ""),
-        REGULAR.replace(" r=-0.25", "").replace("W=!SENT_START", "W='em"),
-        REGULAR.replace(" r=-0.25", "").replace("W=!SENT_START", "W=!'SENT_START'"),
-        REGULAR.replace("W=!SENT_START", "W='!SENT_START'"),
-        REGULAR.replace("W=!SENT_START", "W=\\141"),
-        REGULAR.replace("VERSION", "dir=f\nVERSION"),
-        REGULAR.replace("N=5 L=6", "NODES=5\tLINKS=6"),
-        REGULAR.replace(" l=", " language="),
-        REGULAR.replace("the", "thé"),
-        REGULAR.rstrip("\n"),
-        REGULAR.replace("start=0", ""),
-    ],
-)
-def test_regular_files_are_read_in_bulk_as_they_are_line_by_line(text: str) -> None:
+# fmt: off
+BULK = [
+    ("", ""), ("VERSION", "base=10\nVERSION"), ("a=-9", "a=-1e2"), (" r=-0.25", ""), ("the", "thé"), ("start=0", ""),
+    ("W=!SENT_START r=-0.25", "W='em"), ("W=!SENT_START r=-0.25", "W=!'SENT_START'"), (" l=", " language="),
+    ("W=!SENT_START", "W='!SENT_START'"), ("W=!SENT_START", "W=\\141"), ("VERSION", "dir=f\nVERSION"),
+    ("N=5 L=6", "NODES=5\tLINKS=6"), ("a=-60 l=-7 p=0\n", "a=-60 l=-7 p=0"),
+]
+LINES = [
+    ("J=2\tS=1  E=3 a=-31.25", "J=2 E=3 S=1 a=-31.25"), ("J=2\tS=1  E=3", "J=3\tS=1  E=3"), ("J=4 S=3", "J =4 S=3"),
+    ("S=3 E=4 a=-9", "S=3 E=9 a=-9"), ("S=3 E=4 a=-9", "S=3.0 E=4 a=-9"), ("S=3 E=4 a=-9", "S=-3 E=4 a=-9"),
+    *(("a=-9 l=0", new) for new in
+      ("a=-9 l=", "a=- 9 l=0", "a=-9l=0", "a=-9 1 l=0", "a= l=0 1", "a=1-9 l=0", "a=1.2.3 l=0", "a=nan l=0")),
+    ("a=-9", "a=" + "9" * 200), ("J=4 S=3", "J=4 S =3"), ("J=4 S=3", "J=4 W=cat S=3"), ("J=4 S=3", "# J=4 S=3"),
+    ("p=1\nJ=5", "p=1\n\nJ=5"), ("L=6", "L=7"), ("L=6", "L=6 L=6"), ("W=!SENT_START", "L=x W=a"), ("I=1 ", "I=2 "),
+    ("I=1 ", "I=0000000000000000001 "), ("VERSION", "base=0\nVERSION"),
+]
+"""Changes of `REGULAR` after which it is read in bulk, and others that may leave it to the reader of lines."""
+# fmt: on
+
+
+@pytest.mark.parametrize(("old", "new"), BULK)
+def test_regular_files_are_read_in_bulk_as_they_are_line_by_line(old: str, new: str) -> None:
+    text = REGULAR.replace(old, new)
     assert same_both_ways(text)[0]
     assert outcome(text, quick=True)[0] is not None
+
+
+@pytest.mark.parametrize(("old", "new"), LINES)
+def test_whatever_is_not_regular_is_read_as_it_is_line_by_line(old: str, new: str) -> None:
+    same_both_ways(REGULAR.replace("r=-0.25", "r=0.25").replace(old, new))
 
 
 def test_the_example_lattices_are_regular_or_read_line_by_line() -> None:
     taken = [same_both_ways(gzip.decompress(path.read_bytes()).decode()) for path in (SPEECH / "lattices").iterdir()]
     assert any(map(any, taken))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("J=2\tS=1  E=3 a=-31.25", "J=2 E=3 S=1 a=-31.25"),  # another order of the fields
-        ("J=2\tS=1  E=3", "J=3\tS=1  E=3"),
-        ("S=3 E=4 a=-9", "S=3 E=9 a=-9"),
-        ("a=-9 l=0", "a=-9 l="),
-        ("a=-9 l=0", "a=- 9 l=0"),
-        ("a=-9 l=0", "a=-9l=0"),
-        ("J=4 S=3", "J =4 S=3"),
-        ("J=4 S=3", "J=4 S =3"),
-        ("a=-9 l=0", "a=-9 1 l=0"),
-        ("a=-9 l=0", "a= l=0 1"),
-        ("a=-9 l=0", "a=1-9 l=0"),
-        ("a=-9 l=0", "a=1.2.3 l=0"),
-        ("a=-9", "a=nan"),
-        ("a=-9", "a=" + "9" * 200),
-        ("S=3 E=4 a=-9", "S=3.0 E=4 a=-9"),
-        ("S=3 E=4 a=-9", "S=-3 E=4 a=-9"),
-        ("J=4 S=3", "J=4 W=cat S=3"),
-        ("J=4 S=3", "# J=4 S=3"),
-        ("p=1\nJ=5", "p=1\n\nJ=5"),
-        ("L=6", "L=7"),
-        ("L=6", "L=6 L=6"),
-        ("W=!SENT_START", "L=x W=a"),
-        ("I=1 ", "I=2 "),
-        ("I=1 ", "I=0000000000000000001 "),
-        ("VERSION", "base=0\nVERSION"),
-    ],
-)
-def test_whatever_is_not_regular_is_left_to_the_reader_of_lines(old: str, new: str) -> None:
-    text = REGULAR.replace("r=-0.25", "r=0.25").replace(old, new)
-    same_both_ways(text)
 
 
 PIECES = (*b"J= S=1 E=9 a= = - 1 . 0 5 e # W=a \xff".split(), b" ", b"\n", b"\t", b"")
@@ -487,25 +455,6 @@ def test_damaged_files_are_refused_or_read_in_bulk_as_line_by_line(data: st.Data
     same_both_ways(text)
 
 
-def test_paths_have_the_scores_of_the_lattice_and_the_words_that_are_spoken(tmp_path: Path) -> None:
-    path = tmp_path / "x.slf"
-    path.write_text(REGULAR)
-    lattices = load_lattices(path, {"x": "the cut"}, counts={"starts": ["!SENT_START"]}, silent=["cat"], variants=True)
-    assert lattices.names == ("acoustic", "lm", "pronunciation", "words", "starts")
-    # by hand: a, l, r of the first node, spoken words, sentence starts
-    paths = {
-        (-34.609 - 32.75 - 8.0, -2.0, -0.25, 1.0, 1.0): 1,  # the (cat is silent)
-        (-34.609 - 31.25 - 9.0, 2.0, -0.25, 2.0, 1.0): 0,  # the cut
-        (-68.0, -7.5, -0.25, 0.0, 1.0): 2,  # nothing
-    }
-    for features, loss in paths.items():
-        others = [other for other in paths if other != features]
-        weights = next(
-            w for w in product((-1.0, 0.5, 1.0), repeat=5) if all(np.dot(w, features) > np.dot(w, o) for o in others)
-        )
-        assert lpmert.evaluate(lattices, weights).loss == loss
-
-
 def test_folders_archives_and_single_files_hold_the_same(tmp_path: Path) -> None:
     references = SPEECH / "text"
     folder = load_lattices(SPEECH / "lattices", references)
@@ -520,15 +469,16 @@ def test_folders_archives_and_single_files_hold_the_same(tmp_path: Path) -> None
     assert load_lattices(tmp_path / "all.tar.xz", references).fingerprint == folder.fingerprint
     table = tmp_path / "table.tsv"
     table.write_text("utterance\treference\n" + references.read_text().replace(" ", "\t", 0))
-    with pytest.raises(DataError, match="no reference for utterance"):
-        load_lattices(files, {"other": "x"})
     assert load_lattices(files[:1], table, partial=True).n_lists == 1
-    with pytest.raises(DataError, match="no list for the reference"):
-        load_lattices(files[:1], references)
+    for chosen, said, message in (
+        (files, {"other": "x"}, "no reference for utterance"),
+        (files[:1], references, "no list for the reference"),
+        ([], references, "no lattice in it"),
+    ):
+        with pytest.raises(DataError, match=message):
+            load_lattices(chosen, said)
     with pytest.raises(DataError, match="comes twice"):
         load_lattices([files[0], files[0]], references, partial=True)
-    with pytest.raises(DataError, match="no lattice in it"):
-        load_lattices([], references)
 
 
 LATTICES, TEXT = ROOT / "examples/speech/lattices", ROOT / "examples/speech/text"
@@ -551,13 +501,6 @@ def test_solve_proves_the_least_loss_of_all_paths_and_says_how_many_there_are() 
     assert f"... (12 in all): 12 lattices, 5,227 links, up to 10^{digits} paths each" in outcome.stderr
     shown = succeeded("solve", *ON_LATTICES, *REGION, "-v").stdout
     assert f"survivors {best.counters['survivors']:,}" in " ".join(shown.split()), "paths that may win"
-
-
-def test_n_best_makes_lists_of_lattices() -> None:
-    options = ("--n-best", "20", "--scales", "lm=9.5,words=0")
-    found = json_of("solve", *ON_LATTICES, *options, *REGION)
-    lists = lpmert.read(LATTICES, references=TEXT, n_best=20, scales={"lm": 9.5, "words": 0.0})
-    assert found["fingerprint"] == lists.fingerprint
 
 
 def test_check_and_evaluate_take_all_paths() -> None:
@@ -583,6 +526,8 @@ def test_convert_writes_the_best_hypotheses_which_solve_opens(tmp_path: Path, gi
     lists = lpmert.read(LATTICES, references=TEXT, n_best=7, scales={"lm": 9.5, "words": 0.0})
     assert lpmert.read(path).texts == lists.texts
     assert loss_of("solve", path, *REGION) == lpmert.minimize(lists, region=INSIDE).loss
+    options = ("--n-best", "7", "--scales", "lm=9.5,words=0")
+    assert json_of("solve", *ON_LATTICES, *options, *REGION)["fingerprint"] == lists.fingerprint
     every = lpmert.load_lattices(LATTICES, TEXT)
     assert loss_of("evaluate", path, "--weights", "1,9.5,0") == lpmert.evaluate(every, WEIGHTS).loss
 
@@ -590,16 +535,14 @@ def test_convert_writes_the_best_hypotheses_which_solve_opens(tmp_path: Path, gi
 def test_words_are_counted_left_out_and_unified(tmp_path: Path) -> None:
     content = "N=4 L=4\nI=0\nI=1 W=<sil>\nI=2 W=the(2)\nI=3 W=um\n"
     content += "J=0 S=0 E=1 a=-1\nJ=1 S=1 E=2 a=-2\nJ=2 S=2 E=3 a=-3\nJ=3 S=0 E=2 a=-5\n"
-    (tmp_path / "x.slf").write_text(content)
-    (tmp_path / "text").write_text("x the\n")
+    path = put(tmp_path, {"x.slf": content, "text": "x the\n"}) / "x.slf"
     options = ("--references", tmp_path / "text", "--variants", "--silent", "um", "--counts", "silences=<sil>")
     out = tmp_path / "x.tsv"
-    succeeded("convert", tmp_path / "x.slf", out, *options, "--scales", "acoustic=1,words=0", "--n-best", "3")
+    succeeded("convert", path, out, *options, "--scales", "acoustic=1,words=0", "--n-best", "3")
     lists = lpmert.read(out)
     assert (lists.names, lists.texts) == (("acoustic", "words", "silences"), ("the",))
     assert lists.dense_features().tolist() == [[-6.0, 1.0, 1.0]]
-    found = json_of("solve", tmp_path / "x.slf", *options, "--features", "acoustic,words")
-    assert list(found["weights"]) == ["acoustic", "words"]
+    assert list(json_of("solve", path, *options, "--features", "acoustic,words")["weights"]) == ["acoustic", "words"]
 
 
 def test_certificates_of_lattices_are_written_and_verified(tmp_path: Path) -> None:
@@ -638,19 +581,3 @@ def test_missing_references_and_wrong_data_are_told(tmp_path: Path) -> None:
     assert "--n-best does not apply to reading tsv" in refusal(
         "convert", table, tmp_path / "out.npz", "--segment", "utterance", "--loss", "errors", "--n-best", "3", code=2
     )
-    mine = tmp_path / "x.slf"
-    mine.write_bytes((LATTICES / "u01.slf.gz").read_bytes())
-    outcome = run("convert", mine, mine, "--to", "moses", "--references", TEXT, "--partial", "--n-best", "3")
-    assert outcome.exit_code != 0
-
-
-def test_compare_takes_all_paths_and_says_which_methods_can() -> None:
-    options = ("--methods", "random", "--set", "random.draws=5", "--seeds", "1", *REGION)
-    found = json_of("compare", *ON_LATTICES, *options, "--weights", "mine=1,9.5,0")
-    lattices = lpmert.load_lattices(LATTICES, TEXT)
-    assert found["fingerprint"] == lattices.fingerprint
-    assert [entry["name"] for entry in found["methods"]] == ["random(draws=5)", "mine"]
-    assert found["methods"][1]["loss"]["best"] == lpmert.evaluate(lattices, WEIGHTS).loss
-    assert found["optimum"]["loss"] == json_of("solve", *ON_LATTICES, *REGION)["loss"]
-    refused = refusal("compare", *ON_LATTICES, "--methods", "och,grid")
-    assert "'grid' needs N-best lists: make them with --n-best" in refused

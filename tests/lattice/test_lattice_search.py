@@ -1,12 +1,10 @@
 """The optimum over all paths of lattices, held to lists of all paths; no label that wins in a cone is lost."""
 
-from fractions import Fraction
 from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 from graph_problems import Drawn, listed_paths
 from searches import many_more
@@ -14,12 +12,11 @@ from shared import needs_shared, shared
 
 import lpmert
 from lpmert import Lattices, Linear, Region, Status
-from lpmert.errors import FloatArray
-from lpmert.methods.lattice.nodes import Cone, Expander, Findings, all_mixes
+from lpmert.methods.lattice.nodes import Cone, all_mixes
 from lpmert.methods.lattice.search import LatticeSearch, Leaf
 from lpmert.metrics.text import EditTexts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
-from lpmert.model.catalogue import Lists, no_lists
+from lpmert.model.catalogue import no_lists
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.method import Incumbent
 from lpmert.workers import using_workers
@@ -162,81 +159,3 @@ def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool
         way = np.array(chosen[::-1])
         text = " ".join(word for k in chosen if (word := words[k]) is not None)
         assert problem.statistics(0, way).tolist() == settings.counter(chain.references[0])(text)
-
-
-KINDS = ("integers", "ternary", "dyadic", "large", "steep")
-
-
-def inside(rays: FloatArray) -> list[list[Fraction]]:
-    """The sides of a cone, as limits: each is 0 at all rays but one, and positive there."""
-    exact = [[Fraction(value) for value in ray] for ray in rays.tolist()]
-    sides = []
-    for k, ray in enumerate(exact):
-        (side,) = oracle.null_space([*exact[:k], *exact[k + 1 :]], len(ray))
-        sign = 1 if oracle.dot(side, ray) > 0 else -1
-        sides.append([sign * value for value in side])
-    return sides
-
-
-def winners(rows: list[list[Fraction]], offsets: list[int], rays: FloatArray) -> set[tuple[float, ...]]:
-    """The features of the paths that some weights inside a cone make strictly best."""
-    found = oracle.attainable(rows, offsets, inside(rays))
-    return {tuple(float(value) for value in rows[row]) for (row,) in found}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_labels_are_all_that_win_somewhere_in_the_cone(kind: str) -> None:
-    """No path that some weights of the cone make strictly best is missing; without ties at its rays, no other stays."""
-    left_over = listed = 0
-    for seed in range(60):
-        rng = np.random.default_rng(3000 + seed)
-        width = int(rng.integers(1, 4))
-        drawn = Drawn(seed, kind, 1, width)
-        if not drawn.searchable:
-            continue
-        problem = LatticeProblem(drawn.lattices())
-        rays = rng.integers(-8, 9, size=(width, width)).astype(float)
-        if abs(np.linalg.det(rays)) < 0.5:
-            continue
-        expander = Expander(problem, 1000)
-        view = expander.view(0, expander.whole(0), {}, rays, all_mixes(width), 10**6)
-        assert view.part is None
-        findings = Findings(problem, expander)
-        ids, _ = findings.take(0, view)
-        kept = {tuple(row) for row in findings.catalogue.features[ids].tolist()}
-        factors = [Fraction(factor) for factor in problem.coordinates.scales.tolist()]
-        features, offsets, _ = drawn.listed()
-        rows = [[x * factor for x, factor in zip(row, factors, strict=True)] for row in features]
-        must = winners(rows, offsets, rays)
-        assert must <= kept
-        left_over += len(kept - must)
-        listed += len(kept)
-        # The same of lists, in a smaller cone.
-        narrower = rays.copy()
-        narrower[0] = rays.sum(axis=0)
-        lists, _, _, scores = findings.narrowed(no_lists().joined({0: ids}), narrower)
-        assert isinstance(lists, Lists)
-        assert len(scores) == len(lists.ids)
-        still = {tuple(row) for row in findings.catalogue.features[lists.ids].tolist()}
-        assert winners(rows, offsets, narrower) <= still <= kept
-    assert listed > 50
-    assert left_over <= 0.25 * listed
-
-
-@pytest.mark.parametrize("labels", [1, 10])
-def test_whole_paths_find_room_where_few_labels_do(labels: int) -> None:
-    """However many paths are compared with each other, those that no others beat are the same as with much room."""
-    compared = 0
-    for seed in range(8):
-        drawn = Drawn(seed, "dyadic", 2, 5)
-        if drawn.searchable:
-            problem = LatticeProblem(drawn.lattices())
-            for number in range(2):
-                few, many = (
-                    expander.view(number, expander.whole(number), {}, np.eye(5), all_mixes(5), 1)
-                    for expander in (Expander(problem, labels), Expander(problem, 1000))
-                )
-                assert np.array_equal(few.leading, many.leading)
-                assert few.best.keys() == many.best.keys()
-                compared += 1
-    assert compared > 4

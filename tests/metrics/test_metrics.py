@@ -10,18 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from problems import Sum, bleu_loss, chrf_in_rationals, f_loss, height_of_loss, share_loss, sums
+from problems import bleu_loss, chrf_in_rationals, f_loss, height_of_loss, share_loss, sums
 from refusals import refused
 
 import lpmert
-from lpmert import MetricError, NBest, Problem, Status, core
+from lpmert import MetricError, NBest, Status, core
 from lpmert.core import lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.ratio import UNIT, Ratio
-from lpmert.metrics.base import BLEU, CHRF, AdditiveMetric, Metric, RatioMetric, SumOfLosses, ZeroOne
+from lpmert.metrics.base import BLEU, CHRF, SumOfLosses, ZeroOne
 from lpmert.metrics.contract import metric_by_name
 from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
-from lpmert.registry import METRICS
 
 BOUNDED = {
     "bleu": Bleu(),
@@ -47,16 +46,6 @@ def test_nothing_at_all_has_the_loss_one_and_the_score_zero(metric: Any) -> None
     nothing = np.zeros(len(metric.columns))
     metric.check(nothing[None])
     assert (metric.loss(nothing), metric.score(nothing)) == (1.0, 0.0)
-
-
-@pytest.mark.parametrize("name", METRICS.own)
-def test_every_name_builds_a_metric_that_is_called_so(name: str) -> None:
-    metric = metric_by_name(name)
-    assert isinstance(metric, Metric)
-    assert metric.name == name
-    assert metric.signature.startswith(f"metric:{name}|columns:")
-    assert metric_by_name(metric) is metric
-    assert isinstance(metric, AdditiveMetric) != isinstance(metric, RatioMetric)
 
 
 def test_signatures_differ_wherever_the_number_can() -> None:
@@ -171,23 +160,6 @@ def test_references_without_words_have_errors_and_no_rate() -> None:
     assert result.unit.text(3.0) == "3"
 
 
-def test_a_metric_of_the_callers_own_is_evaluated_and_minimised() -> None:
-    """Ten less a judge's mark is what each answer adds."""
-    nbest = NBest(
-        features=[[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, 1.0]],
-        offsets=[0, 2, 4],
-        statistics=[[1, 4], [0, 9], [1, 5], [0, 2]],
-        statistic_names=["correct", "judge"],
-    )
-    metric = Sum(lambda total: 20.0 - total[1], lambda rows: 10.0 - rows[:, 1])
-    evaluation = Problem(nbest, metric).evaluate([1.0, 0.0])
-    assert (evaluation.loss, evaluation.score, evaluation.statistics.tolist()) == (11.0, -11.0, [2.0, 9.0])
-    result = lpmert.minimize(nbest, metric=metric)
-    assert (result.loss, result.lower_bound, result.score) == (6.0, 6.0, -6.0)
-    assert result.statistics.tolist() == [1.0, 14.0]
-    assert metric.signature in result.signature
-
-
 # Formulas of ratios: losses, heights, and linear bounds that never lie above the height
 
 
@@ -296,20 +268,6 @@ def test_minorants_never_lie_above_the_height(metric: Any) -> None:
     assert useful > 150
     assert met > 100
     assert (everything_lost > 20) == (metric.kind == BLEU)
-
-
-@pytest.mark.parametrize("metric", BOUNDED.values(), ids=BOUNDED)
-def test_minorants_of_one_point_are_its_height(metric: Any) -> None:
-    rng = np.random.default_rng(4)
-    met = 0
-    for total in [*sums(rng, metric, 400, 800), np.zeros(len(metric.columns))]:
-        loss = metric.loss(total)
-        if loss == 1.0 and (metric.kind == BLEU or total.any()):
-            continue
-        constant, slopes = lay_minorant(metric.kind, metric.parameters, total, total, total)
-        assert constant + slopes @ total == pytest.approx(height_of_loss(metric.kind, loss), abs=1e-10)
-        met += 1
-    assert met > 100
 
 
 @pytest.mark.parametrize(("reach", "useful"), [(60.0, True), (2.0**53, True), (2.0**62, False)])

@@ -12,7 +12,6 @@ from graph_problems import edits
 from hypothesis import given, settings, strategies as st
 from late import Late
 from refusals import refused
-from shared import needs_shared, shared
 
 from lpmert import DataError, MetricError, NBest
 from lpmert.errors import FloatArray
@@ -26,7 +25,6 @@ from lpmert.metrics.text import (
     TerTexts,
     reference_length,
 )
-from lpmert.system.files import read_text
 
 sacrebleu = Late("sacrebleu.metrics")
 
@@ -270,31 +268,7 @@ def test_a_library_that_is_not_installed_is_named(module: str, metric: str, monk
         measure_texts(one_each(["a"]), ["a"], metric)
 
 
-# Recorded runs
-
-
-@needs_shared
-@pytest.mark.parametrize(("data", "score"), [("swahili-mert-100best", 32.72), ("portage-hansard-100best", 18.66)])
-def test_first_hypotheses_have_the_corpus_bleu_of_the_readme_and_of_sacrebleu(data: str, score: float) -> None:
-    def lines(name: str) -> list[str]:
-        return read_text(shared(f"{data}/{name}")).split("\n")[:-1]
-
-    if data.startswith("swahili"):
-        rows = [line.split("|||")[:2] for line in lines("run7.nbest.txt.xz")]
-        references = dict(line.split("\t") for line in lines("reference.txt.xz"))
-    else:
-        rows = [line.split("\t")[:: line.count("\t")] for line in lines("dev2.nbest.tsv.xz")[1:]]  # first and last
-        references = {str(number): line for number, line in enumerate(lines("dev2.ref.xz"))}
-    first: dict[str, str] = {}
-    for key, text in rows:
-        if text.strip():
-            first.setdefault(key.strip(), text.strip())
-    texts, own = list(first.values()), [references[key] for key in first]
-    measured, metric = measure_texts(one_each(texts), own, BleuTexts(tokenize="none"))
-    found = metric.score(measured.statistics.sum(axis=0))
-    assert found == pytest.approx(score, abs=5e-3)
-    theirs = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(texts, [own])
-    assert found == pytest.approx(theirs.score, abs=1e-9)
+# Warnings
 
 
 def warned(caplog: pytest.LogCaptureFixture, metric: str | TextMetric, texts: list[str], references: list[str]) -> str:

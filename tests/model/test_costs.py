@@ -8,8 +8,8 @@ from math import floor
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from oracle import exact_decode, meaning
-from problems import Case, problem, random_lists
+from oracle import meaning
+from problems import Case, problem
 from searches import FRACTIONS, many_more
 from shared import needs_shared, swahili
 
@@ -144,22 +144,6 @@ def test_features_are_taken_as_what_they_mean_times_one_factor(features: FloatAr
     (factor,) = {Fraction(a) / b for a, b in pairs if b}
     assert 0.7 < factor < 1.42
     assert float(1 / factor) == pytest.approx(found.unit, rel=1e-15)
-
-
-@pytest.mark.parametrize("kind", ["integers", "lattice", "collinear", "multiples"])
-def test_ties_in_decimals_are_ties(kind: str) -> None:
-    rng = np.random.default_rng(1)
-    tied = 0
-    for seed in range(20):
-        whole = random_lists(kind, seed, most_selections=60)
-        problem = Problem(replace(whole, features=whole.features / 10.0 ** (1 + seed % 4)).nbest)
-        for _ in range(10):
-            weights = rng.integers(-2, 3, whole.features.shape[1]).astype(float)
-            winners, _ = exact_decode(whole, weights)
-            found = problem.evaluate(weights)
-            assert found.selection.tolist() == winners
-            tied += found.tied_lists > 0
-    assert tied >= 20
 
 
 def test_margins_are_in_the_units_of_the_features() -> None:

@@ -10,7 +10,6 @@ from late import Late
 from oracle import decoded_loss
 from refusals import refused
 from scipy import sparse
-from shared import needs_shared, swahili
 
 from lpmert.errors import DataError
 from lpmert.model.arrays import MAGNITUDE_LIMIT
@@ -180,16 +179,11 @@ def test_fingerprint_tells_apart_all_but_texts() -> None:
     assert small(texts=list("vwxyz")).fingerprint == base.fingerprint
     features = FEATURES.copy()
     features[4, 1] = np.nextafter(4.0, 5.0)
-    changed = [
-        small(features=features),
-        small(offsets=[0, 3, 5]),
-        small(statistics=LOSS[::-1]),
-        small(names=["am", "ctc"]),
-        small(list_ids=["a", "c"]),
-        small(statistic_names=["errors"]),
-        small(list_ids=["a", 'b", "c']),
-    ]
-    assert len({base.fingerprint, *(nbest.fingerprint for nbest in changed)}) == 1 + len(changed)
+    changes: list[dict[str, object]] = [
+        {"features": features}, {"offsets": [0, 3, 5]}, {"statistics": LOSS[::-1]}, {"names": ["am", "ctc"]},
+        {"list_ids": ["a", "c"]}, {"statistic_names": ["errors"]}, {"list_ids": ["a", 'b", "c']},
+    ]  # fmt: skip
+    assert len({base.fingerprint, *(small(**one).fingerprint for one in changes)}) == 1 + len(changes)
 
 
 def test_equality_is_identity_and_repr_is_short() -> None:
@@ -205,15 +199,6 @@ def test_dense_data_does_not_load_scipy() -> None:
         "nbest.merge(nbest).deduplicate().fingerprint; sys.exit('scipy' in sys.modules)"
     )
     assert python("-c", code).returncode == 0
-
-
-@needs_shared
-def test_shared_swahili_has_the_recorded_oracle_and_first_losses() -> None:
-    nbest = swahili()
-    assert (nbest.n_lists, nbest.n_features) == (500, 14)
-    loss = nbest.statistics[:, 0]
-    assert loss[nbest.offsets[:-1]].mean() == pytest.approx(0.65751, abs=5e-6)
-    assert np.minimum.reduceat(loss, nbest.offsets[:-1]).mean() == pytest.approx(0.57348, abs=5e-6)
 
 
 @given(st.data())
@@ -240,26 +225,18 @@ def test_classification_names_the_intercept_last() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
+    ("labels", "losses"),
     [
-        [True, False, True],
-        [1, 0, 1],
-        [1, -1, 1],
-        [1.0, -1.0, 1.0],
-        [7, 3, 7],
-        ["yes", "no", "yes"],
-        np.array([2, 1, 2], dtype=np.uint8),
+        *((labels, [1, 0, 0, 1, 1, 0]) for labels in ([True, False, True], [1, 0, 1], [1, -1, 1], [1.0, -1.0, 1.0])),
+        *((labels, [1, 0, 0, 1, 1, 0]) for labels in ([7, 3, 7], ["yes", "no", "yes"], np.array([2, 1, 2], np.uint8))),
+        *(([label], [1, 0]) for label in (True, 1)),  # one usual label is enough
+        *(([label], [0, 1]) for label in (0, -1)),
     ],
 )
-def test_larger_label_is_positive(labels: object) -> None:
-    nbest = from_classification([[1.0], [2.0], [3.0]], labels)
-    assert nbest.statistics[:, 0].tolist() == [1, 0, 0, 1, 1, 0]
-    assert nbest.dense_features()[::2].tolist() == [[0, 0]] * 3
-
-
-@pytest.mark.parametrize(("label", "losses"), [(True, [1, 0]), (0, [0, 1]), (1, [1, 0]), (-1, [0, 1])])
-def test_one_usual_label_is_enough(label: int, losses: list[int]) -> None:
-    assert from_classification([[1.0]], [label]).statistics[:, 0].tolist() == losses
+def test_larger_label_is_positive(labels: list[object], losses: list[int]) -> None:
+    nbest = from_classification([[1.0], [2.0], [3.0]][: len(labels)], labels)
+    assert nbest.statistics[:, 0].tolist() == losses
+    assert nbest.dense_features()[::2].tolist() == [[0, 0]] * len(labels)
 
 
 def test_choices_keep_alternatives_in_order() -> None:

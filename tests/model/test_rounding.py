@@ -6,13 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from problems import feature_names
 
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
-from lpmert.model.reduction import _distances, _orthonormal, reduce
-from lpmert.model.region import limits_of
+from lpmert.model.reduction import _distances, _orthonormal
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, relative_to_first, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import sums_of_columns
@@ -35,16 +33,6 @@ def test_weights_hold_whichever_of_them_makes_up_for_what_rounding_takes_from_a_
         assert sum(w * Fraction(x) for w, x in zip(own, features[0].tolist(), strict=True)) > 0
 
 
-def test_coordinates_of_weights_that_fulfil_equations_lose_no_digit() -> None:
-    reduction = reduce(limits_of(Region(fixed={"b": 0.5}, total=-1.0), ("a", "b", "c", "d")))
-    own = np.array([3e-17, 0.5, -7e-5])
-    assert reduction.coordinates(reduction.weights(own)).tolist() == own.tolist()
-    off = np.array([1.0, 0.5, 3.0, 2.0])  # which does not: the point next to it that does, at a right angle
-    nearest = reduction.weights(reduction.coordinates(off))
-    assert np.allclose(reduction.given.equations @ nearest, 0.0, atol=1e-12)
-    assert np.allclose(reduction.basis.T @ (off - nearest), 0.0, atol=1e-12)
-
-
 @pytest.mark.parametrize("method", ["mip", "sweep"])
 def test_methods_without_exact_sums_prove_no_more_than_each_lists_least_loss(method: str) -> None:
     rng = np.random.default_rng(4)
@@ -56,36 +44,6 @@ def test_methods_without_exact_sums_prove_no_more_than_each_lists_least_loss(met
     assert result.status is Status.OPTIMAL_TO_TOLERANCE
     assert result.lower_bound == np.minimum.reduceat(nbest.statistics[:, 0], [0, 4, 8]).sum() < best.loss
     assert (best.status, best.loss) == (Status.OPTIMAL, result.loss)
-
-
-def test_columns_come_within_a_rounding_of_exact_sums() -> None:
-    rng = np.random.default_rng(7)
-    case = rng.normal(size=(50, 4)) * 10.0 ** rng.integers(-3, 4, 4)
-    names = feature_names(4)
-    region = Region(fixed={"f0": 0.3, "f2": 0.1}, linear=[Linear({"f1": 0.7, "f3": -1.3}, 0, 0)])
-    reduction = reduce(limits_of(region, names))
-    features, rounding = reduction.features(case, np.array([0, 50]))
-    exact = [
-        [sum(Fraction(row[d]) * value for d, value in column.items()) for column in reduction.exact_basis]
-        for row in case.tolist()
-    ]
-    assert np.allclose(features, [[float(value) for value in row] for row in exact], rtol=2.0**-50, atol=0.0)
-    for k, most in enumerate(rounding.spread.tolist()):
-        assert 0 < max(abs(row[k] - Fraction(near)) for row, near in zip(exact, features[:, k], strict=True)) <= most
-    differences = rounding.differences(np.array([3]), np.array([5]))[0]
-    expected = [a - b for a, b in zip(exact[3], exact[5], strict=True)]
-    assert all(x * expected[0] == y * differences[0] for x, y in zip(differences, expected, strict=True))
-    assert differences[0] * expected[0] > 0
-
-
-def test_sums_that_doubles_hold_are_not_called_rounded() -> None:
-    whole = NBest(np.arange(24.0).reshape(8, 3) % 7, [0, 4, 8], np.arange(8.0), names=list("abc"))
-    for region in (
-        Region(fixed={"a": 1.0, "b": 0.25}),
-        Region.simplex(),
-        Region(fixed={"a": 0.3, "b": 0.0}, bounds={"c": (0.1, 0.7)}),
-    ):
-        assert Problem(whole, region=region).canonical.rounding is None
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

@@ -266,39 +266,33 @@ def test_a_gain_is_noticed_by_its_name(name: str) -> None:
     assert codes(nbest) == (["orientation"] if name in GAINS else [])
 
 
-class TestCommand:
-    @pytest.fixture
-    def table(self, tmp_path: Path) -> list[str]:
-        path = tmp_path / "best.tsv"
-        lpmert.write(best_of_n(), path)
-        text = path.read_text().replace("statistic:correct", "correct")
-        path.write_text(text.replace("\t1\n", "\ttrue\n").replace("\t0\n", "\tfalse\n"))
-        return [str(path), "--segment", "list", "--features", "a,b,c"]
+@pytest.fixture
+def answers(tmp_path: Path) -> list[str]:
+    path = tmp_path / "best.tsv"
+    lpmert.write(best_of_n(), path)
+    text = path.read_text().replace("statistic:correct", "correct")
+    path.write_text(text.replace("\t1\n", "\ttrue\n").replace("\t0\n", "\tfalse\n"))
+    return [str(path), "--segment", "list", "--features", "a,b,c"]
 
-    def test_true_and_false_are_a_gain(self, table: list[str]) -> None:
-        found = json_of("solve", *table, "--gain", "correct")
-        chosen = best_of_n().statistics[np.arange(0, 240, 6) + found["selection"], 0]
-        assert found["loss"] == 40 - chosen.sum() < 10
-        assert found["warnings"] == []
 
-    def test_true_and_false_are_no_loss(self, table: list[str]) -> None:
-        said = refusal("solve", *table, "--loss", "correct")
-        assert "best.tsv:2: column 'correct' is '" in said
-        assert "read the column as gain (--gain)" in said
+def test_true_and_false_are_a_gain_and_no_loss(answers: list[str]) -> None:
+    found = json_of("solve", *answers, "--gain", "correct")
+    chosen = best_of_n().statistics[np.arange(0, 240, 6) + found["selection"], 0]
+    assert found["loss"] == 40 - chosen.sum() < 10
+    assert found["warnings"] == []
+    said = refusal("solve", *answers, "--loss", "correct")
+    assert "best.tsv:2: column 'correct' is '" in said
+    assert "read the column as gain (--gain)" in said
+    assert run("solve", *answers, "--gain", "correct", "--loss", "correct").exit_code == 2
+    assert "loss (what a hypothesis costs" in refusal("solve", *answers)
 
-    def test_a_gain_as_loss_is_warned_of_on_screen_and_in_the_file(self, table: list[str], tmp_path: Path) -> None:
-        path = Path(table[0])
-        path.write_text(path.read_text().replace("true", "1").replace("false", "0"))
-        shown = run("solve", *table, "--loss", "correct")
-        assert "warning: the loss 'correct'" in shown.stderr
-        saved = run("solve", *table, "--loss", "correct", "-o", tmp_path / "r.json")
-        assert "warning: the loss 'correct'" in saved.stderr
-        assert [one.code for one in Result.load(tmp_path / "r.json").warnings] == ["orientation"]
 
-    def test_only_one_of_loss_gain_and_statistics_is_given(self, table: list[str]) -> None:
-        assert run("solve", *table, "--gain", "correct", "--loss", "correct").exit_code == 2
-        outcome = run("solve", *table)
-        assert (outcome.exit_code, "loss (what a hypothesis costs" in outcome.stderr) == (1, True)
+def test_a_gain_as_loss_is_warned_of_on_screen_and_in_the_file(answers: list[str], tmp_path: Path) -> None:
+    path = Path(answers[0])
+    path.write_text(path.read_text().replace("true", "1").replace("false", "0"))
+    for saving in ((), ("-o", tmp_path / "r.json")):
+        assert "warning: the loss 'correct'" in run("solve", *answers, "--loss", "correct", *saving).stderr
+    assert [one.code for one in Result.load(tmp_path / "r.json").warnings] == ["orientation"]
 
 
 def test_a_gain_beyond_shares_is_turned_round_exactly() -> None:
