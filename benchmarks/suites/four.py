@@ -73,7 +73,7 @@ def _steps(data: NBest, objective: Objective, _seed: int, _time_limit: float) ->
             steps[part] = [[left[a], right[b], ok] for a, b, ok in cells.get(tuple(stream.lists.tolist()), [])]
     (first,) = root.found
     details = {"steps": steps, "no_dearer": _no_dearer(form.costs, form.offsets, first.cost)}
-    weights = None if first.start.weights is None else problem.to_caller(CanonicalWeights(first.start.weights))
+    weights = None if first.weights is None else problem.to_caller(CanonicalWeights(first.weights))
     return Answer(weights, "optimal", form.loss_of(first.cost), dict(search.counters()), details)
 
 

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.streams import Combination, CombinationTest, Halves, StreamSearch, WarmStart, balanced_tree
+from lpmert.methods.lp_mert.streams import Combination, CombinationTest, Halves, StreamSearch, balanced_tree
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import Cap
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
@@ -52,34 +52,31 @@ class AttainabilityOracle:
         lists = self.sorted_lists
         return LinOptimizer(lists.rows, lists.offsets, self._cap, lists.rounding)
 
-    def decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None = None) -> WarmStart | None:
-        """Return a warm start if these positions of these lists can be strictly best together, else `None`.
+    def decide(
+        self, lists: IntArray, positions: IntArray, near: FloatArray | None = None, first: int = 0
+    ) -> tuple[bool, FloatArray | None]:
+        """Return whether these positions of these lists can be strictly best together, and a witness [d].
 
-        Its weights are a witness, or `None` if no double-precision weights are one. near: the warm start of a
-        combination that consists of the first of these choices.
+        The witness is `None` if no double-precision weights are one. near [d]: a witness of the first choices, from
+        which the program starts; first: their number, with which it begins.
         """
         checkpoint()
         self.counters["lps"] += 1
         corral = self._corral
-        corral.restart(self._origin if near is None or near.weights is None else near.weights)
+        corral.restart(self._origin if near is None else near)
         self._chosen[lists] = positions
-        first = 0 if near is None else near.length % len(lists)
-        verdict = self._least_norm.separate(lists, self._chosen, first, corral)
+        verdict = self._least_norm.separate(lists, self._chosen, first % len(lists), corral)
         if verdict == INFEASIBLE:
-            return None
-        if verdict == FEASIBLE:
-            start: WarmStart | None = WarmStart(len(lists), corral.point)
-        else:
-            start = self._decide_exactly(lists, positions, corral.point)
-        if start is None or self._cap is None or not self._tests_corner:
-            return start
-        return start if self._corner_inside(lists, positions, self._cap) else None
-
-    def _decide_exactly(self, lists: IntArray, positions: IntArray, near: FloatArray) -> WarmStart | None:
-        self.counters["exact_decisions"] += 1
-        chosen = lists, self.sorted_lists.offsets[lists] + positions
-        verdict = self._optimizer.solve(chosen, start=near if near.any() else None)
-        return WarmStart(len(lists), verdict.weights) if verdict.attainable else None
+            return False, None
+        attained, weights = True, corral.point
+        if verdict != FEASIBLE:
+            self.counters["exact_decisions"] += 1
+            chosen = lists, self.sorted_lists.offsets[lists] + positions
+            exact = self._optimizer.solve(chosen, start=weights if weights.any() else None)
+            attained, weights = exact.attainable, exact.weights
+        if attained and self._cap is not None and self._tests_corner:
+            attained = self._corner_inside(lists, positions, self._cap)
+        return attained, weights if attained else None
 
     def _corner_inside(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
         """Return whether the weights of the cell with the largest product with the cap's centre lie in the cap.
@@ -152,8 +149,8 @@ class PublishedTest(CombinationTest):
         self.tested[len(lists)] += 1
         weights = self.oracle.published_weights(lists, positions)
         if weights is not None:
-            return Combination(cost, positions, WarmStart(len(lists), weights), self._no_bounds)
-        self.refused_attainable = self.refused_attainable or self.oracle.decide(lists, positions) is not None
+            return Combination(cost, positions, weights, self._no_bounds)
+        self.refused_attainable = self.refused_attainable or self.oracle.decide(lists, positions)[0]
         return None
 
 
@@ -200,15 +197,15 @@ class PublishedSearch(StreamSearch):
         cheaper one.
         """
         self.finished = True
-        start = self._test.oracle.decide(self._root.lists, first.positions)
-        if start is None:
-            self._take_tied(first.start.weights)
-        elif start.weights is None:
+        attained, weights = self._test.oracle.decide(self._root.lists, first.positions)
+        if not attained:
+            self._take_tied(first.weights)
+        elif weights is None:
             self._leave_unsettled(first.cost)
         else:
-            self.incumbent.improve(first.cost, start.weights, "D")
+            self.incumbent.improve(first.cost, weights, "D")
         doubtful = self._test.refused_attainable and (self._bound is None or self._bound < first.cost)
-        self._bound = None if start is None or doubtful else first.cost
+        self._bound = first.cost if attained and not doubtful else None
 
     def _take_tied(self, weights: FloatArray | None) -> None:
         """Improve the incumbent by weights of the paper's program, at the worst cost of their ties: see lemma C3."""

@@ -15,7 +15,6 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle
-from lpmert.methods.lp_mert.streams import WarmStart
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lists import sorted_lists
 from lpmert.search.method import Incumbent, Method, Search, Task
@@ -142,15 +141,15 @@ class BeamSearch(Search):
                 break
             test = test or among(combinations.rows)
             self._counts["lps"] += 1
-            witness = test.decide(_ALONE, np.array([k]), WarmStart(1, self._weights))
+            _, witness = test.decide(_ALONE, np.array([k]), self._weights)
             yield
-            if witness is None or witness.weights is None:
+            if witness is None:
                 dropped.append(k)
                 continue
             self._counts["attained"] += 1
-            cost, clear = self._native.decode_clearly(witness.weights, self._selection)
+            cost, clear = self._native.decode_clearly(witness, self._selection)
             if clear:
-                self.incumbent.improve(cost, witness.weights, "B")
+                self.incumbent.improve(cost, witness, "B")
             if is_root:
                 break
         if not dropped:

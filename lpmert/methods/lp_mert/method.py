@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
-from lpmert.errors import IntArray, MethodError
+from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.methods.lp_mert.attainability import AttainabilityOracle, PublishedSearch
 from lpmert.methods.lp_mert.streams import (
     Combination,
@@ -25,7 +25,6 @@ from lpmert.methods.lp_mert.streams import (
     Halves,
     Stream,
     StreamSearch,
-    WarmStart,
     balanced_tree,
     cost_at,
 )
@@ -110,10 +109,9 @@ class SavingTest(CombinationTest):
         if least is None:
             self.counts["saved_by_look_ahead"] += 1
             return None
-        start = self._decide(lists, positions, None if halves is None else halves[0].start)
-        if start is None:
-            return None
-        return self._look_ahead(lists, Combination(cost, positions, start, least))
+        near, first = (None, 0) if halves is None else (halves[0].weights, len(halves[0].positions))
+        attained, weights = self._decide(lists, positions, near, first)
+        return self._look_ahead(lists, Combination(cost, positions, weights, least)) if attained else None
 
     def _least(self, lists: IntArray, positions: IntArray, halves: Halves | None) -> IntArray | None:
         """Return [S] the first attainable position of every list as both halves know it; `None` if that is cut off."""
@@ -141,7 +139,7 @@ class SavingTest(CombinationTest):
             longer = np.append(lists, s)
             while not attained[s, least[s]]:
                 self.counts["lps_ahead"] += 1
-                if self._decide(longer, np.append(combination.positions, least[s]), combination.start) is not None:
+                if self._decide(longer, np.append(combination.positions, least[s]), combination.weights, len(lists))[0]:
                     attained |= self._choices_of_last_witness()
                     break
                 least[s] += 1
@@ -149,14 +147,16 @@ class SavingTest(CombinationTest):
                     return None
         return combination
 
-    def _decide(self, lists: IntArray, positions: IntArray, near: WarmStart | None) -> WarmStart | None:
-        start = self.oracle.decide(lists, positions, near)
+    def _decide(
+        self, lists: IntArray, positions: IntArray, near: FloatArray | None, first: int
+    ) -> tuple[bool, FloatArray | None]:
+        attained, weights = self.oracle.decide(lists, positions, near, first)
         self._witness_is_clear = False
-        if start is not None and start.weights is not None:
-            cost, self._witness_is_clear = self.oracle.native.decode_clearly(start.weights, self._selection)
+        if weights is not None:
+            cost, self._witness_is_clear = self.oracle.native.decode_clearly(weights, self._selection)
             if self._witness_is_clear:
-                self.incumbent.improve(cost, start.weights, "D")
-        return start
+                self.incumbent.improve(cost, weights, "D")
+        return attained, weights
 
     def _choices_of_last_witness(self) -> NDArray[np.bool_]:
         """Return [S, longest list] whether the last witness makes each choice; all false if some choice was unclear."""
@@ -211,8 +211,8 @@ class LpMertSearch(StreamSearch):
     def _take(self, root: Stream) -> None:
         """Improve the incumbent by the new combinations of the root: the first strict one is the optimum."""
         for combination in root.found[self._taken :]:
-            if combination.start.weights is not None:
-                self.incumbent.improve(combination.cost, combination.start.weights, "D")
+            if combination.weights is not None:
+                self.incumbent.improve(combination.cost, combination.weights, "D")
             else:
                 self._leave_unsettled(combination.cost)
         self._taken = len(root.found)

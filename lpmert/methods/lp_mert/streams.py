@@ -23,27 +23,16 @@ from lpmert.search.method import Incumbent, Search
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WarmStart:
-    """The end of the linear program of a combination, from which the programs of longer combinations start.
-
-    length: number of lists. weights [d]: a witness, `None` if no double-precision weights make the choices.
-    """
-
-    length: int
-    weights: FloatArray | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Combination:
     """One choice from each of some lists: its `positions` in the lists, which are in order of cost.
 
-    start: holds a witness. least [S]: for each list, the first position that may be attainable together with the
-    combination; for the lists of the combination, the chosen position.
+    weights [d]: a witness, `None` if no double-precision weights make the choices. least [S]: for each list, the first
+    position that may be attainable together with it; for its own lists, the chosen position.
     """
 
     cost: int
     positions: IntArray
-    start: WarmStart
+    weights: FloatArray | None
     least: IntArray
 
 
