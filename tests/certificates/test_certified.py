@@ -221,7 +221,7 @@ def test_a_bound_between_two_steps_of_the_losses_is_not_rounded_down(path: Path)
     lpmert.certify(nbest, best.result, path, ties="worst", at_most=1)
     assert verify(path, nbest).bound == 2
     rewrite(path, loss="3", bound="3", weights={"a": (1.0).hex(), "b": (0.0).hex()}, exponents={"a": 0})
-    assert_refused(path, nbest, "the bound of this part is 0 steps of the loss, and 1 are needed")
+    assert_refused(path, nbest, "the bound of this part is 0 units of the loss, and 1 are needed")
 
 
 def test_a_certificate_of_too_many_sets_is_refused_at_once(path: Path) -> None:

@@ -175,14 +175,13 @@ class ProofLists:
 
     `weigh` sets the rest, once the bound is known. worth [K, m]: integers, int64 or, where sums could overflow,
     Python's; lists of two with parallel differences are charged to the first of them. The sums of the claim are exactly
-    constant [K] + step * the summed worth. target: the least worth, of a claim of one sum, that does not undercut it.
+    constant [K] + the summed worth. target: the least worth, of a claim of one sum, that does not undercut it.
 
     Raises `CertificateError` if limits, equations or exponents do not fit.
     """
 
     worth: IntArray
     constant: list[int]
-    step: int
 
     def __init__(
         self,
@@ -225,7 +224,7 @@ class ProofLists:
 
     def sums(self, worth: Sequence[int]) -> list[int]:
         """Return the sums of the claim for a selection of this summed worth."""
-        return [self.step * a + b for a, b in zip(worth, self.constant, strict=False)]
+        return [a + b for a, b in zip(worth, self.constant, strict=False)]
 
     def errors(self, points: FloatArray) -> FloatArray:
         """Return bounds [m] on the rounding errors of score differences at points [m, d], which are rounded integers.
@@ -278,7 +277,7 @@ class ProofLists:
         return by_blocks(lambda rows: rows * factors, spanned)
 
     def weigh(self) -> None:
-        """Set `worth`, `constant`, `step` and `target`; the claim must have its bound.
+        """Set `worth`, `constant` and `target`; the claim must have its bound.
 
         The 0 of a limit costs more than all other choices together or, with several sums, adds 1 to one more sum.
         """
@@ -289,11 +288,9 @@ class ProofLists:
         total[:, : len(self.values)] = worth_of_values
         self._merge_pairs(total)
         least = np.minimum.reduceat(total, starts, axis=1)
-        excess = total - least[:, self.numbers]
+        worth = total - least[:, self.numbers]
         self.constant = [int(value) for value in least.sum(axis=1)]
-        self.step = (gcd(*excess[0]) or 1) if n_sums == 1 else 1
-        self.target = -((self.constant[0] - self.claim.goal) // self.step)
-        worth = excess // self.step
+        self.target = ceil(self.claim.goal - self.constant[0])
         forbidden = 1 + int(np.maximum.reduceat(worth, starts, axis=1).sum(axis=1).max())
         safe = forbidden * (2 + len(self.limit_rows)) < _LARGEST_COST
         if n_sums > 1:

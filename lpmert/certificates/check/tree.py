@@ -204,7 +204,7 @@ def check_node(lists: ProofLists, node: Node, record: Record) -> tuple[float, It
             raise CertificateError("the node is closed, and cannot branch")
         return bound - target, iter(())
     if "branch" not in record:
-        raise CertificateError(f"the bound of this part is {bound} steps of the loss, and {target} are needed")
+        raise CertificateError(f"the bound of this part is {bound} units of the loss, and {target} are needed")
     branch = typed(record["branch"], int)
     of_branch = lists.numbers[left.rows] == branch
     if not of_branch.any():
