@@ -27,9 +27,8 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
     a dictionary if its form is NAME=VALUE.
 
     spec: the flags, unless they follow from the parameter's name, and the form of the value: `-o --output FILE`. type:
-    converts the value; it defaults to the type of that form (`values.OF_FORM`). rare: shown only by `--help-all`,
-    as are all options of a class with `rare = True`. group: the heading in the help; it defaults to that
-    of the class or command. All other settings are click's.
+    converts the value; it defaults to the type of that form (`values.OF_FORM`). rare: only in `--help-all`. group:
+    the heading in the help; it defaults to that of the class or command. All other settings are click's.
     """
     words = spec.split()
     flags = tuple(word for word in words if word.startswith("-"))
@@ -69,17 +68,16 @@ def parameters(of: Any) -> list[click.Parameter]:
     for one in fields(of):
         if _STATED in one.metadata:
             owner = next(kind for kind in of.__mro__ if one.name in vars(kind).get("__annotations__", {}))
-            heading, rare = getattr(owner, "heading", _LAST), vars(owner).get("rare", False)
-            found.append(_parameter(one.name, one, heading, class_is_rare=rare))
+            found.append(_parameter(one.name, one, getattr(owner, "heading", _LAST)))
     return found
 
 
-def _parameter(name: str, stated: Field[Any], heading: str, *, class_is_rare: bool = False) -> click.Parameter:
+def _parameter(name: str, stated: Field[Any], heading: str) -> click.Parameter:
     flags, rare, settings = stated.metadata[_STATED]
     if "help" not in settings:
         return click.Argument([name], **settings)
     names = [name, *(flags or (f"--{name.replace('_', '-')}",))]
-    return Option(names, **{"group": heading, "rare": class_is_rare or rare, **settings})
+    return Option(names, **{"group": heading, "rare": rare, **settings})
 
 
 class Command(click.Command):

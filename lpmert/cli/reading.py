@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -31,13 +31,19 @@ COUNTED = ("loss", "gain", "statistics")
 ARGUMENTS = "lpmert.arguments"
 """Key of the command line's arguments in click's `Context.meta`."""
 
+_of_texts = partial(option, group="Texts", rare=True)
+_of_format = partial(option, group="Formats of lists", rare=True)
+_of_lattices = partial(option, group="Lattices", rare=True)
+
 _METRIC = "metric"
 _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "partial", "by_position")
 """Options that `lpmert.read` takes for every format."""
 
 
 @dataclass(frozen=True)
-class _Columns:
+class Reading:
+    """Where lists come from, and how to read them."""
+
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", nargs=-1)
@@ -58,54 +64,30 @@ class _Columns:
     deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
     group: bool = option("", "Tables, Moses: the rows of a list need not be adjacent.", default=False, rare=True)
 
+    text: str | None = _of_texts("COLUMN", "Tables: column with the text.")
+    partial: bool = _of_texts("", "Allow references without a list.", default=False)
+    by_position: bool = _of_texts("", "Match references by position: line 1 to list 0, and so on.", default=False)
 
-@dataclass(frozen=True)
-class _Texts:
-    heading, rare = "Texts", True
-
-    text: str | None = option("COLUMN", "Tables: column with the text.")
-    partial: bool = option("", "Allow references without a list.", default=False)
-    by_position: bool = option("", "Match references by position: line 1 to list 0, and so on.", default=False)
-
-
-@dataclass(frozen=True)
-class _Formats:
-    heading, rare = "Formats of lists", True
-
-    statistics_file: tuple[str, ...] = option("FILE", "Moses: file with statistics, one per list file.", default=())
-    drop_texts: bool = option("", "Moses: drop the texts.", default=False)
-    last_field: bool = option("", "Moses: the last field holds the statistics.", default=False)
-    scores: tuple[str, ...] = option(
+    statistics_file: tuple[str, ...] = _of_format("FILE", "Moses: file with statistics, one per list file.", default=())
+    drop_texts: bool = _of_format("", "Moses: drop the texts.", default=False)
+    last_field: bool = _of_format("", "Moses: the last field holds the statistics.", default=False)
+    scores: tuple[str, ...] = _of_format(
         "FILE", "Mert: file with scores, one per data file. ESPnet: scores to read.", default=()
     )
-    text_file: str | None = option("FILE", "Scores: file with the texts.")
-    losses: Mapping[str, str] = option("NAME=FILE", "Scores: files with statistics.", default=())
-    separator: str | None = option("TEXT", "Scores: separator of list and number in a key.  [default: -]")
+    text_file: str | None = _of_format("FILE", "Scores: file with the texts.")
+    losses: Mapping[str, str] = _of_format("NAME=FILE", "Scores: files with statistics.", default=())
+    separator: str | None = _of_format("TEXT", "Scores: separator of list and number in a key.  [default: -]")
 
-
-@dataclass(frozen=True)
-class _Lattices:
-    heading, rare = "Lattices", True
-
-    n_best: int | None = option("N", "Use the N best paths of each.  [default: all; 100 where lists are needed]")
-    scales: dict[str, float] | None = option(
+    n_best: int | None = _of_lattices("N", "Use the N best paths of each.  [default: all; 100 where lists are needed]")
+    scales: dict[str, float] | None = _of_lattices(  # noqa: RUF009
         "AM=1,LM=12", "Weights by which --n-best ranks paths, or a file with them."
     )
-    counts: Mapping[str, tuple[str, ...]] = option(
+    counts: Mapping[str, tuple[str, ...]] = _of_lattices(
         "NAME=WORD,WORD", "Add a feature that counts these words, and drop them from the text.", default=()
     )
-    silent: tuple[str, ...] | None = option("WORD,WORD", "More words to drop from the text.")
-    variants: bool = option("", "Read word(2) as another pronunciation of word.", default=False)
-    symbols: str | None = option("FILE", "Kaldi, OpenFst: symbol table of the words.")
-
-
-_NO_FLAGS = ("data", "format", "metric", "options", "deduplicate")
-"""Fields that `Reading.flags` leaves out: readers do not take them as they are."""
-
-
-@dataclass(frozen=True)
-class Reading(_Lattices, _Formats, _Texts, _Columns):
-    """Where lists come from, and how to read them."""
+    silent: tuple[str, ...] | None = _of_lattices("WORD,WORD", "More words to drop from the text.")
+    variants: bool = _of_lattices("", "Read word(2) as another pronunciation of word.", default=False)
+    symbols: str | None = _of_lattices("FILE", "Kaldi, OpenFst: symbol table of the words.")
 
     def __post_init__(self) -> None:
         if sum(name in self.flags for name in COUNTED) > 1:
@@ -119,7 +101,9 @@ class Reading(_Lattices, _Formats, _Texts, _Columns):
     @cached_property
     def flags(self) -> Mapping[str, Any]:
         """The options for readers that are set; with references, also the metric on texts and its settings."""
-        every = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in _NO_FLAGS}
+        every = {one.name: getattr(self, one.name) for one in fields(Reading)}
+        for name in ("data", "format", "metric", "options", "deduplicate"):  # readers do not take them as they are
+            del every[name]
         found = {name: value for name, value in every.items() if value not in (None, False, (), {})}
         if "references" in found:
             if isinstance(self.metric, str):

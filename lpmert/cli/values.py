@@ -253,11 +253,6 @@ OF_FORM: Mapping[str, Any] = {
 }
 """Types of values, by their form in the help."""
 
-_FILES = ("FILE", "DATA...", "NAME=FILE")
-"""Forms of values that are files."""
-_PERHAPS_FILES = ("scores", "scales", "around")
-"""Keys of options that take a file, or else names or numbers."""
-
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Return the content of a TOML file; raises `DataError`."""
@@ -323,5 +318,6 @@ def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: P
 def _placed(text: str, key: str, form: str, folder: Path) -> str:
     """Return a text in which a path, which is relative to the file, has its folder."""
     name, mark, file = text.rpartition("=") if form in ("DATA...", "NAME=FILE") else ("", "", text)
-    is_path = form in _FILES or (key in _PERHAPS_FILES and (folder / file).exists())
+    perhaps = key in ("scores", "scales", "around")  # which also take names or numbers
+    is_path = form in ("FILE", "DATA...", "NAME=FILE") or (perhaps and (folder / file).exists())
     return f"{name}{mark}{folder / file}" if is_path and file != "-" else text
