@@ -15,7 +15,7 @@ from .errors import (
     RegionError as RegionError,
 )
 from .estimator import Reranker as Reranker
-from .findings import Cell as Cell, Diagnostic as Diagnostic
+from .findings import Cell as Cell, Diagnostic as Diagnostic, Evaluation as Evaluation
 from .formats.detect import read as read, write as write
 from .formats.judged import read_judged as read_judged
 from .formats.lattices import load_lattices as load_lattices, n_best as n_best
@@ -29,7 +29,6 @@ from .model.converters import (
     from_classification as from_classification,
     from_groups as from_groups,
 )
-from .model.evaluation import Evaluation as Evaluation
 from .model.graphs import Hypergraphs as Hypergraphs, Lattices as Lattices
 from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lpmert.errors import MethodError, MetricError
-from lpmert.findings import ALL_ZERO, figures_of
+from lpmert.findings import ALL_ZERO
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
@@ -32,9 +32,9 @@ from lpmert.workers import checked_backend, using_workers
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from lpmert.findings import Evaluation
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
-    from lpmert.model.evaluation import Evaluation
     from lpmert.model.region import Region
     from lpmert.result import Callback, Limits, Result
     from lpmert.values import Weights
@@ -209,7 +209,7 @@ def check(
     evaluation = evaluated(problem, vector)
     with using_workers(backend, jobs):
         optimum = warned(solve(solver, problem, limits, callback, seed, vector, started))
-    return Check(weights=vector, names=nbest.names, optimum=optimum, **figures_of(evaluation, Check))
+    return Check(weights=vector, names=nbest.names, optimum=optimum, **vars(evaluation))
 
 
 def evaluate(

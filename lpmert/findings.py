@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lpmert.quoting import number, quoted
 
 if TYPE_CHECKING:
-    from lpmert.errors import FloatArray
+    from lpmert.errors import FloatArray, IntArray
 
 
 class Outcome:
@@ -49,12 +50,6 @@ class Weighted(Outcome):
     def _lines(self) -> list[str]:
         width = max(map(len, self.names), default=0)
         return [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
-
-
-def figures_of(evaluation: Any, kind: type[Any]) -> dict[str, Any]:
-    """Return the fields that an evaluation shares with a kind of outcome, by name."""
-    wanted = {one.name for one in fields(kind)}
-    return {one.name: getattr(evaluation, one.name) for one in fields(evaluation) if one.name in wanted}
 
 
 BY_FEATURE = ("weights", "initial", "ranges", "centre")
@@ -204,6 +199,29 @@ class Diagnostic:
 
 _TIED = "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value"
 ALL_ZERO = Diagnostic("all-zero", _TIED)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The loss of weights with ties broken as the problem says, and with ties at their best and worst.
+
+    selection [S] counts hypotheses from 0 within their list. `tied_lists` counts lists in which hypotheses with other
+    features come within rounding of the best score; `margin` is the least lead of a winner over hypotheses with other
+    features, `None` if no list has any, or if there are a million hypotheses or more. `loss_best_ties` and
+    `loss_worst_ties` are `None` if lists are tied and the metric is not additive. `inside`: whether the weights lie in
+    the region, if there is one. `rates`: the loss as rates (`accuracy`, `error_rate`), if the divisor is known.
+    """
+
+    loss: float
+    score: float
+    statistics: FloatArray
+    selection: IntArray
+    tied_lists: int
+    loss_best_ties: float | None
+    loss_worst_ties: float | None
+    margin: float | None
+    inside: bool = True
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from lpmert.errors import (
     IntArray,
     LpmertError as LpmertError,  # code that handles results also handles errors
 )
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Outcome, Unit, Weighted
+from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Evaluation, Outcome, Unit, Weighted
 from lpmert.quoting import WARNINGS, listed, quoted
 
 if TYPE_CHECKING:
@@ -365,9 +365,9 @@ def warned(result: Result) -> Result:
     return result
 
 
-@dataclass(frozen=True)
-class Check(Outcome):
-    """The loss of given weights beside that of the best weights.
+@dataclass(frozen=True, kw_only=True)
+class Check(Outcome, Evaluation):
+    """The evaluation of given weights beside the best weights.
 
     Parameters
     ----------
@@ -375,23 +375,8 @@ class Check(Outcome):
         The weights that were checked.
     names : tuple of str
         The features, in the order of the weights.
-    loss, score : float
-        The loss and the score of decoding with these weights, with ties broken by `ties`.
-    statistics : array [K]
-        The statistics summed over the chosen hypotheses.
-    tied_lists : int
-        Number of lists that are tied at these weights.
-    loss_best_ties, loss_worst_ties : float or None
-        The loss with all ties broken for the best and for the worst.
-    margin : float or None
-        The least score difference between a chosen hypothesis and any other of its list; `None` if there is none, or
-        for a million hypotheses or more.
-    inside : bool
-        Whether the weights lie in the region.
     optimum : Result
-        The result of the search.
-    rates : mapping from name to share
-        The loss as shares, as in a `Result`.
+        The result of the search; all other fields are those of `Evaluation`.
     """
 
     schema = SCHEMA
@@ -399,16 +384,7 @@ class Check(Outcome):
 
     weights: FloatArray
     names: tuple[str, ...]
-    loss: float
-    score: float
-    statistics: FloatArray
-    tied_lists: int
-    loss_best_ties: float | None
-    loss_worst_ties: float | None
-    margin: float | None
-    inside: bool
     optimum: Result
-    rates: Mapping[str, float]
 
     @property
     def excess(self) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import fsum
 from typing import NamedTuple
 
@@ -11,33 +9,11 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
+from lpmert.findings import Evaluation
 from lpmert.metrics.base import Metric
 from lpmert.numeric import rational
 from lpmert.numeric.lists import blocks_of_lists, list_numbers
 from lpmert.numeric.rounding import Rounding, exact_differences
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The loss of weights with ties broken as the problem says, and with ties at their best and worst.
-
-    selection [S] counts hypotheses from 0 within their list. `tied_lists` counts lists in which hypotheses with other
-    features come within rounding of the best score; `margin` is the least lead of a winner over hypotheses with other
-    features, `None` if no list has any, or if there are a million hypotheses or more. `loss_best_ties` and
-    `loss_worst_ties` are `None` if lists are tied and the metric is not additive. `inside`: whether the weights lie in
-    the region, if there is one. `rates`: the loss as rates (`accuracy`, `error_rate`), if the divisor is known.
-    """
-
-    loss: float
-    score: float
-    statistics: FloatArray
-    selection: IntArray
-    tied_lists: int
-    loss_best_ties: float | None
-    loss_worst_ties: float | None
-    margin: float | None
-    inside: bool = True
-    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 class Decoded(NamedTuple):

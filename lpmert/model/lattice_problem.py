@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
-from lpmert.findings import Unit
+from lpmert.findings import Evaluation, Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.ratio import ERROR_RATE, unit_of
 from lpmert.metrics.text import EditTexts, TextCounter, TextMetric, reference_length, source_of, text_metric, text_unit
 from lpmert.model.canonical import LOSS_UNIT, CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
-from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs
 from lpmert.model.presolve import column_scales, group_identical, scaled_limits, times
 from lpmert.model.problem import BaseProblem, Problem

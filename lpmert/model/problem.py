@@ -13,13 +13,13 @@ import numpy as np
 
 from lpmert.core import possible_winners
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.findings import Diagnostic, Unit
+from lpmert.findings import Diagnostic, Evaluation, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
 from lpmert.metrics.contract import check_metric, check_statistics, metric_of
 from lpmert.metrics.ratio import rates_of, unit_of
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
-from lpmert.model.evaluation import Evaluation, Evaluator, ranges_of_weights
+from lpmert.model.evaluation import Evaluator, ranges_of_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import canonicalise, column_scales, fixed_point, group_identical, representatives

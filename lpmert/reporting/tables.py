@@ -11,7 +11,7 @@ from lpmert.quoting import counted, duration, number, percent
 
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Comparison, Entry, Expected
-    from lpmert.model.evaluation import Evaluation
+    from lpmert.findings import Evaluation
     from lpmert.result import Check, Result
     from lpmert.unseen.estimate import Estimate, Interval
     from lpmert.unseen.tune import Tuned

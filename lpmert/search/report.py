@@ -13,11 +13,10 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import IntArray
-from lpmert.findings import Cell, Diagnostic, figures_of
+from lpmert.findings import Cell, Diagnostic, Evaluation
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
-from lpmert.model.evaluation import Evaluation
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
@@ -309,7 +308,7 @@ def _result(
         region=problem.distances(weights),
         trace=ending.trace,
         unit=problem.unit,
-        **figures_of(evaluation, Result),
+        **{name: value for name, value in vars(evaluation).items() if name != "inside"},
     )
 
 

@@ -20,10 +20,10 @@ from scipy.special import stdtrit
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.findings import Evaluation
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
-from lpmert.model.evaluation import Evaluation
 from lpmert.model.graphs import Hypergraphs, Lattices, WordGraphs
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.nbest import NBest, aligned_with, checked_lists
