@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 
 PROBLEMS = {
     "plain": 57, "regions": 57, "limits": 19, "relatives": 19, "cosines": 19,
-    "graphs": 19, "options": 19, "resumed": 19, "forged": 19, "faces": 19, "n_best": 19, "workers": 2,
+    "graphs": 19, "options": 19, "forged": 19, "faces": 19, "n_best": 19, "workers": 2,
 }  # fmt: skip
 """How many problems of each kind of features the slow tier checks in each way: every kind of loss and metric once,
 plain ones and regions three times. More, with fresh seeds, are the work of `fuzz.py`."""
