@@ -32,7 +32,6 @@ from lpmert.workers import (
     checked_backend,
     current_workers,
     using_workers,
-    workers_of,
 )
 
 
@@ -141,7 +140,6 @@ def test_a_unit_that_kills_every_worker_is_done_by_the_caller_in_the_end(monkeyp
 
 
 def test_backends_are_known_by_name() -> None:
-    assert workers_of("threads", 1) is SERIAL
     for name in ("fibers", "processes", "dask://", "dask://here", "dask://:1", "dask://here:port"):
         with pytest.raises(MethodError, match=r"neither threads nor dask://HOST:PORT; for processes .*`dask worker`"):
             checked_backend(name)
@@ -149,20 +147,6 @@ def test_backends_are_known_by_name() -> None:
     with using_workers("threads", 2) as workers:
         assert current_workers() is workers
     assert current_workers() is SERIAL
-
-
-KINDS = (
-    ("cells", "loss"),
-    ("choices", "loss"),
-    ("groups", "loss"),
-    ("cells", "bleu"),
-    ("choices", "bleu"),
-    ("choices", "chrf"),
-)
-
-
-def lists_for(metric: str) -> lpmert.NBest:
-    return noise_of(3) if metric == "loss" else counted(3, metric)
 
 
 @pytest.mark.parametrize("workers", ["one thread", *OTHERS], indirect=True)
@@ -217,8 +201,8 @@ def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
         if name == "own":
             first.set()
 
-    named, own = {"grid": "grid"}, {"own": forever}
-    found = lpmert.compare(problem_of(1, 24, 3), named, seeds=5, callables=own, jobs=2, backend="threads", on_run=see)
+    settings = {"seeds": 5, "callables": {"own": forever}, "jobs": 2, "on_run": see}
+    found = lpmert.compare(problem_of(1, 24, 3), ["grid"], **settings)
     assert not found.complete
     assert len(found["own"].runs) == 1
     assert ended.wait(20.0)
@@ -249,20 +233,20 @@ def test_threads_heed_the_deadline_and_do_their_units_alone() -> None:
         assert workers.submit(surroundings, workers.share(None)).wait() == (True, True)
 
 
-FAST = [KINDS[0], KINDS[5]]
+MORE = ("choices loss", "groups loss", "cells bleu", "choices bleu")
 
 
-@pytest.mark.parametrize(
-    ("method", "metric", "kills"),
-    [*((*kind, 2) for kind in FAST), *(many_more(*kind, 4) for kind in KINDS)],
-)
-def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, method: str, metric: str, kills: int) -> None:
+@pytest.mark.parametrize("kills", [2, many_more(4)])
+@pytest.mark.parametrize("kind", ["cells loss", "choices chrf", *map(many_more, MORE)])
+def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, kind: str, kills: int) -> None:
     """Searches go on until so many have been killed."""
 
     def pids() -> list[int]:
         return [one.pid for one in mortal.workers.values() if one.worker_address in mortal.scheduler.workers]
 
-    nbest, kill = lists_for(metric), Killer(pids, kills, every=2)
+    method, metric = kind.split()
+    nbest = noise_of(3) if metric == "loss" else counted(3, metric)
+    kill = Killer(pids, kills, every=2)
     with Cluster(address_of(mortal)) as workers, long_searches(20 * SLICE):
         alone = lpmert.minimize(nbest, method=method, metric=metric)
         assert alone.status is Status.OPTIMAL
@@ -287,7 +271,7 @@ def test_a_scheduler_or_workers_that_go_for_good_change_nothing(
 ) -> None:
     waiting, end = GOING[said]
     monkeypatch.setattr(f"lpmert.workers.{waiting}", 1)
-    nbest, calls = lists_for("loss"), count(1)
+    nbest, calls = noise_of(3), count(1)
     with long_searches(20 * SLICE), distributed.LocalCluster(n_workers=1, dashboard_address=None) as mortal:
         alone = lpmert.minimize(nbest, method="cells")
 
