@@ -6,7 +6,8 @@ import math
 import os
 import sys
 import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import lpmert
@@ -17,7 +18,6 @@ from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.live import Live
     from rich.text import Text
 
     from lpmert.result import Callback
@@ -73,49 +73,43 @@ class ProgressLog:
         self._source = ""
 
 
-class LiveView:
-    """Callback of a search that shows how bound and incumbent approach each other; a context manager."""
+@contextmanager
+def live_view(time_limit: float | None = None, unit: Unit = LOSS) -> Iterator[Callback]:
+    """Give the block a callback of a search that shows how bound and incumbent approach each other."""
+    from rich.console import Console
+    from rich.live import Live
 
-    def __init__(self, time_limit: float | None = None, unit: Unit = LOSS) -> None:
-        from rich.console import Console
-        from rich.live import Live
+    # no refresh thread: it would only wait for compiled code that holds the interpreter lock
+    live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+    first: lpmert.Progress | None = None
 
-        self._time_limit, self._unit = time_limit, unit
-        self._first: lpmert.Progress | None = None
-        # no refresh thread: it would only wait for compiled code that holds the interpreter lock
-        self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-        self._closing = ExitStack()
+    def stop() -> None:
+        with suppress(OSError):
+            live.stop()
 
-    def __enter__(self) -> LiveView:
-        show_cursor = b"\n\033[?25h"
-        self._closing.enter_context(undone_by_abort(lambda: os.write(2, show_cursor)))
-        self._closing.callback(_stop, self._live)
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.close()
-
-    def __call__(self, progress: lpmert.Progress) -> None:
-        if self._first is None or self._first.lower_bound is None:
-            self._first = progress
-        shown = picture(progress, self._first, self._time_limit, self._live.console.width, self._unit)
+    def show(progress: lpmert.Progress) -> None:
+        nonlocal first
+        if first is None or first.lower_bound is None:
+            first = progress
         try:
-            self._live.update(shown, refresh=self._live.is_started)
+            live.update(picture(progress, first, time_limit, live.console.width, unit), refresh=live.is_started)
         except OSError:  # the terminal is gone
-            _stop(self._live)
+            stop()
+
+    show_cursor = b"\n\033[?25h"
+    with undone_by_abort(lambda: os.write(2, show_cursor)):
+        live.start()
+        try:
+            yield show
+        finally:
+            stop()
 
 
 def shown(time_limit: float | None, unit: Unit = LOSS) -> AbstractContextManager[Callback]:
     """Return a context whose value is a callback that shows progress: live on terminals, where they can, or lines."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return LiveView(time_limit, unit)
+        return live_view(time_limit, unit)
     return nullcontext(ProgressLog(time_limit, unit))
-
-
-def _stop(live: Live) -> None:
-    with suppress(OSError):
-        live.stop()
 
 
 def picture(

@@ -8,7 +8,6 @@ import pytest
 from graph_problems import Drawn
 from pages import assert_decoded, brute
 from problems import random_nbest
-from shared import ROOT
 
 import lpmert
 from lpmert.errors import FloatArray
@@ -18,10 +17,10 @@ from lpmert.reporting.material import changes, closest, edits
 
 
 def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArray, float]]:
-    """Yield weights at centres of what a surface is made of, and the loss that it shows there."""
+    """Yield weights in the middle of a surface and at random centres of its cells, and the loss that it shows there."""
     rows, columns = found.losses.shape
-    rng = np.random.default_rng(seed)
-    for row, column in zip(rng.integers(rows, size=count), rng.integers(columns, size=count), strict=True):
+    places = np.random.default_rng(seed).integers([rows, columns], size=(count, 2))
+    for row, column in [(rows // 2, columns // 2), *places.tolist()]:
         weights = found.weights.copy()
         weights[found.features[0]] += ((2 * column + 1) / columns - 1) * found.halves[0]
         weights[found.features[1]] += ((2 * row + 1) / rows - 1) * found.halves[1]
@@ -90,16 +89,6 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
     assert (found.ends[0], found.ends[-1]) == pytest.approx((0.3 - wide[0], 0.3 + wide[0]))
 
 
-def test_the_middle_of_every_window_has_the_loss_of_the_weights_in_it() -> None:
-    example = ROOT / "examples" / "asr" / "nbest.tsv.gz"
-    nbest = lpmert.read(example, segment="utterance", features=["am", "lm", "words"], loss="errors")
-    lines, weights = lines_of(lpmert.Problem(nbest)), np.array([1.0, 7.5, -10.8])
-    for window, pair in itertools.product(windows(lines, weights).values(), itertools.combinations(range(3), 2)):
-        found = surface(lines, weights, pair, window)
-        rows, columns = found.losses.shape
-        assert found.losses[rows // 2, columns // 2] == brute(nbest, weights)
-
-
 def test_features_that_do_not_vary_are_not_shown() -> None:
     nbest = lpmert.NBest([[1.0, 5, 0], [0, 5, 1], [3, 2, 1], [4, 2, 1]], [0, 2, 4], [0, 1, 1, 0])
     lines = lines_of(lpmert.Problem(nbest))
@@ -120,43 +109,38 @@ def test_a_surface_over_lattices_has_the_loss_of_all_paths(seed: int) -> None:
     assert assert_decoded(paths, shown(found, seed)) > 20
 
 
-class TestDecisions:
-    LISTS = lpmert.NBest(
-        [[1, 0], [0, 1], [2, 1], [1, 3], [1, 1], [1, 1]],
-        [0, 2, 4, 6],
-        [[0], [1], [1], [0], [5], [7]],
-        list_ids=["u", "v", "w"],
-        texts=["the cat sat", "a cat sat down", "x", "x y", "same", "same"],
-    )
+LISTS = lpmert.NBest(
+    [[1, 0], [0, 1], [2, 1], [1, 3], [1, 1], [1, 1]],
+    [0, 2, 4, 6],
+    [[0], [1], [1], [0], [5], [7]],
+    list_ids=["u", "v", "w"],
+    texts=["the cat sat", "a cat sat down", "x", "x y", "same", "same"],
+)
 
-    def test_lists_that_choose_otherwise_are_found(self) -> None:
-        # a picks hypotheses 0, 0; b picks 1, 1; the third list has one feature vector only
-        found = changes(lpmert.Problem(self.LISTS), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
-        assert [(one.list_id, one.before.number, one.after.number, one.difference) for one in found] == [
-            ("v", 0, 1, -1.0),
-            ("u", 0, 1, 1.0),
-        ]
-        assert found[1].pieces() == (
-            [(True, "the"), (False, "cat sat")],
-            [(True, "a"), (False, "cat sat"), (True, "down")],
-        )
 
-    def test_the_closest_decisions_come_first(self) -> None:
-        # at (3, 1) the leads are 3 - 1 = 2 and 7 - 6 = 1, divided by the length of the weights
-        found = closest(lpmert.Problem(self.LISTS), np.array([3.0, 1.0]), 5)
-        assert [(one.list_id, one.before.number, one.after.number) for one in found] == [("v", 0, 1), ("u", 0, 1)]
-        assert [one.lead for one in found] == pytest.approx([1 / 10**0.5, 2 / 10**0.5])
+def test_lists_that_choose_otherwise_and_the_closest_decisions_are_found() -> None:
+    # a picks hypotheses 0, 0; b picks 1, 1; the third list has one feature vector only
+    found = changes(lpmert.Problem(LISTS), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    told = [(one.list_id, one.before.number, one.after.number, one.difference) for one in found]
+    assert told == [("v", 0, 1, -1.0), ("u", 0, 1, 1.0)]
+    before, after = [(True, "the"), (False, "cat sat")], [(True, "a"), (False, "cat sat"), (True, "down")]
+    assert found[1].pieces() == (before, after)
+    # at (3, 1) the leads are 3 - 1 = 2 and 7 - 6 = 1, divided by the length of the weights
+    found = closest(lpmert.Problem(LISTS), np.array([3.0, 1.0]), 5)
+    assert [(one.list_id, one.before.number, one.after.number) for one in found] == [("v", 0, 1), ("u", 0, 1)]
+    assert [one.lead for one in found] == pytest.approx([1 / 10**0.5, 2 / 10**0.5])
 
-    @pytest.mark.parametrize("seed", range(20))
-    def test_edits_keep_both_texts_and_agree_on_what_is_the_same(self, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        first, second = (" ".join(rng.choice(list("abc"), rng.integers(0, 9))) for _ in range(2))
-        left, right = edits(first, second)
-        assert " ".join(words for _, words in left) == first
-        assert " ".join(words for _, words in right) == second
-        kept = [" ".join(words for changed, words in side if not changed) for side in (left, right)]
-        assert kept[0] == kept[1]
 
-    def test_very_long_texts_are_not_compared_word_by_word(self) -> None:
-        left, right = edits("a " * 3000, "a " * 3000 + "b")
-        assert [changed for changed, _ in (*left, *right)] == [True, True]
+@pytest.mark.parametrize("seed", range(20))
+def test_edits_keep_both_texts_and_agree_on_what_is_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(list("abc"), rng.integers(0, 9))) for _ in range(2)]
+    sides = edits(*texts)
+    assert [" ".join(words for _, words in side) for side in sides] == texts
+    first, second = (" ".join(words for changed, words in side if not changed) for side in sides)
+    assert first == second
+
+
+def test_very_long_texts_are_not_compared_word_by_word() -> None:
+    left, right = edits("a " * 3000, "a " * 3000 + "b")
+    assert [changed for changed, _ in (*left, *right)] == [True, True]
