@@ -23,18 +23,12 @@ BEST_POINT = re.compile(r"Best point:\s*([\s\d\.\-e]+?)\s*=> ([\-\d\.]+)")
 """How mert-moses.pl finds the weights and the score in what `mert` printed."""
 
 
-def lists(seed: int = 3, n_lists: int = 8, varying: bool = False) -> NBest:
-    """Random lists with errors and the length of the reference, which may vary within a list."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(3, 7, n_lists)
-    lengths = rng.integers(5, 12, sizes.sum()) if varying else np.repeat(5 + np.arange(n_lists) % 7, sizes)
-    return NBest(
-        features=rng.normal(size=(sizes.sum(), 3)).round(3),
-        offsets=np.cumsum([0, *sizes]),
-        statistics=np.column_stack([rng.integers(0, 6, sizes.sum()), lengths]),
-        names=NAMES,
-        statistic_names=["errors", "reference_length"],
-    )
+def lists(seed: int = 3, n_lists: int = 8) -> NBest:
+    """Random lists with errors and the length of the reference."""
+    drawn = random_nbest(seed, lists=n_lists)
+    lengths = np.repeat(5 + np.arange(n_lists) % 7, np.diff(drawn.offsets))
+    counts = np.column_stack([drawn.statistics[:, 0], lengths])
+    return NBest(drawn.features.round(3), drawn.offsets, counts, NAMES, statistic_names=["errors", "reference_length"])
 
 
 def put(folder: Path, nbest: NBest, run: str = "", start: str = "0.2 0.3 0.5\n0 0 0\n1 1 1\n", **options: str) -> None:
@@ -236,14 +230,13 @@ def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
     text = (here / "features").read_text()
     rows = [line if line.startswith("F") else f"{line} a_b={n % 3}" for n, line in enumerate(text.splitlines())]
     (here / "features").write_text("\n".join(rows) + "\n")
-    told = run()
-    assert "1 sparse features are left out" in told
+    assert "1 sparse features are left out" in run()
     assert len(written()) == 3
     (here / "sparse").write_text("# weights\na_b 2\nunseen 1\n")
-    run("--sparse-weights sparse")
-    assert len(written()) == 4
-    (here / "init.opt").write_text("0.1 0.2 0.3 0.4\n")
-    run("-p sparse")
+    for starts in ((here / "init.opt").read_text(), "0.1 0.2 0.3 0.4\n"):
+        (here / "init.opt").write_text(starts)
+        run("--sparse-weights sparse")
+        assert len(written()) == 4
 
 
 def test_no_sparse_feature_has_a_weight_and_the_starts_have_one(here: Path) -> None:
@@ -252,10 +245,9 @@ def test_no_sparse_feature_has_a_weight_and_the_starts_have_one(here: Path) -> N
     errors = errors_of(lists(), written())
     (here / "sparse").write_text("")
     (here / "init.pro").write_text("0.1 0.2 0.3 1\n0 0 0 0\n1 1 1 1\n")
-    run("--sparse-weights sparse --ifile init.pro,init.pro")
-    weights = written()
-    assert len(weights) == 4  # the script takes the last away
-    assert errors_of(lists(), weights[:3]) == errors
+    run("-p sparse --ifile init.pro,init.pro")
+    assert len(written()) == 4  # the script takes the last away
+    assert errors_of(lists(), written()[:3]) == errors
 
 
 def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Path) -> None:
