@@ -268,7 +268,8 @@ class NodeSearch:
         """
         lists, total = self.loss.lists, self.loss.total
         if self._task.boxed:
-            self.push(whole_box(lists, *root, total))
+            centre, radius = root
+            self.push(whole_box(lists, centre, radius, total))
         else:
             rays = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
             self.push(whole_cone(lists, rays, total))

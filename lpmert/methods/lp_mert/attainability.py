@@ -68,15 +68,16 @@ class AttainabilityOracle:
         verdict = self._least_norm.separate(lists, self._chosen, first % len(lists), corral)
         if verdict == INFEASIBLE:
             return False, None
-        attained, weights = True, corral.point
+        attained: bool = True
+        witness: FloatArray | None = corral.point
         if verdict != FEASIBLE:
             self.counters["exact_decisions"] += 1
             chosen = lists, self.sorted_lists.offsets[lists] + positions
-            exact = self._optimizer.solve(chosen, start=weights if weights.any() else None)
-            attained, weights = exact.attainable, exact.weights
+            exact = self._optimizer.solve(chosen, start=corral.point if corral.point.any() else None)
+            attained, witness = exact.attainable, exact.weights
         if attained and self._cap is not None and self._tests_corner:
             attained = self._corner_inside(lists, positions, self._cap)
-        return attained, weights if attained else None
+        return attained, witness if attained else None
 
     def _corner_inside(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
         """Return whether the weights of the cell with the largest product with the cap's centre lie in the cap.
