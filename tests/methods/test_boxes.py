@@ -76,15 +76,12 @@ def core_search(
     lists: SortedLists,
     *,
     boxed: bool,
-    levels: int = 4,
     leaf_lists: int = 0,
     ratio: Ratio | None = None,
     precision: Precision | None = None,
 ) -> Any:
     """A search over boxes or cones, of sums of losses unless there is a ratio, with no node yet."""
-    settings = NodeSettings(
-        1, leaf_lists, 0, len(lists.offsets), most_stalled=100, hopeless=100, row_work=4, levels=levels
-    )
+    settings = NodeSettings(1, leaf_lists, 0, len(lists.offsets), most_stalled=100, hopeless=100, row_work=4, levels=8)
     precision = (precision or precision_of(lists)) if boxed else None
     search = core.cell_search(lists.native(), ratio, precision, settings)
     search.renew(np.zeros(lists.rows.shape[1]))
@@ -106,9 +103,9 @@ def beats(
     return not len(search.survivors()[0]) and search.top()["own"] == 0
 
 
-def raised(lists: SortedLists, node: Fields, *, boxed: bool, levels: int = 8) -> int:
+def raised(lists: SortedLists, node: Fields, *, boxed: bool) -> int:
     """How far conflicts raise the bound of a node, asked for more and more."""
-    search = core_search(lists, boxed=boxed, levels=levels)
+    search = core_search(lists, boxed=boxed)
     search.push(node)
     bound = 0
     while (more := search.conflicts(bound)) > bound:

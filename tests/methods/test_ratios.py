@@ -22,7 +22,7 @@ from shared import needs_shared, pool
 
 import lpmert
 from benchmarks import datasets
-from lpmert import Limits, MethodError, MetricError, NBest, Problem, Result, Status, core
+from lpmert import MethodError, MetricError, NBest, Problem, Result, Status, core
 from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods import Incumbent
@@ -32,11 +32,9 @@ from lpmert.metrics.base import BLEU, CHRF, FRACTION
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import SortedLists, sorted_lists
-from lpmert.registry import METHODS
-from lpmert.search.driver import Driver
 from lpmert.search.fractional import FractionSearch
 from lpmert.search.method import Enumeration
-from lpmert.system.deadline import Deadline, OutOfTime
+from lpmert.system.deadline import OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
 
@@ -429,30 +427,22 @@ def test_what_is_found_but_decoded_by_no_weights_is_no_proof(monkeypatch: pytest
     assert statuses[Status.OPTIMAL_TO_TOLERANCE] >= 10
 
 
-class GivenUp(Enumeration):
-    """Finds given weights, and is stopped in the middle."""
-
-    weights = np.zeros(0)
-
-    def advance(self) -> None:
-        self.incumbent.improve(self.incumbent.cost - 1, self.weights, "S")
-        raise OutOfTime
-
-
 def test_better_weights_of_a_search_that_is_given_up_are_kept() -> None:
+    """It finds the best weights, and is stopped in the middle."""
     nbest = larger(0)
-    best = lpmert.minimize(nbest, metric="f1")
-    problem = Problem(nbest, "f1")
-    form = problem.canonical
-    GivenUp.weights = problem.to_canonical(best.weights)
-    start = np.ones(4)
+    best, problem = lpmert.minimize(nbest, metric="f1"), Problem(nbest, "f1")
+    form, start = problem.canonical, CanonicalWeights(np.ones(4))
+
+    class GivenUp(Enumeration):
+        def advance(self) -> None:
+            self.incumbent.improve(self.incumbent.cost - 1, problem.to_canonical(best.weights), "S")
+            raise OutOfTime
+
     loss = problem.attained_loss(problem.to_caller(start))
     assert loss > best.loss
-    assert form.totals.fraction is not None
-    incumbent = Incumbent(form.cost_of_loss(loss), start, "I")
-    search = FractionSearch(form, incumbent, lambda _, inner: GivenUp(inner, []))
-    outcome = Driver(METHODS.build("choices"), problem, 0, Limits(), Deadline(None)).drive(search)
-    assert outcome.status is Status.TIME_LIMIT
-    assert form.loss_of(outcome.cost) == pytest.approx(best.loss, rel=1e-15)
-    assert problem.attains(problem.to_caller(outcome.weights), outcome.cost)
-    assert form.loss_of(outcome.lower_bound) <= best.loss
+    search = FractionSearch(form, Incumbent(form.cost_of_loss(loss), start, "I"), lambda _, inner: GivenUp(inner, []))
+    with pytest.raises(OutOfTime):
+        search.advance()
+    assert form.loss_of(search.incumbent.cost) == pytest.approx(best.loss, rel=1e-15)
+    assert problem.attains(problem.to_caller(search.incumbent.weights), search.incumbent.cost)
+    assert form.loss_of(search.lower_bound) <= best.loss
