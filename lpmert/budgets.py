@@ -36,11 +36,7 @@ if TYPE_CHECKING:
     from lpmert.model.region import Region
     from lpmert.search.method import Method
 
-_MOST_BITS = 34
-"""Bits of the integer loss of a selection: searches have 48, and bounds need some for rounding and prices."""
-
-OnPoint = Callable[[Result], object]
-"""Called with each point of a front as soon as it is known; a true return value stops."""
+_MOST_BITS = 34  # of the integer loss of a selection: searches have 48, and bounds need some for rounding and prices
 
 
 @dataclass(frozen=True)
@@ -159,7 +155,7 @@ def pareto(
     jobs: int = 1,
     backend: str = "threads",
     seed: int = 0,
-    on_point: OnPoint | None = None,
+    on_point: Callable[[Result], object] | None = None,
 ) -> Front:
     """Find the Pareto front of the loss and a second sum over all weights, and prove that it has no other points.
 

@@ -11,11 +11,8 @@ from typing import Any
 MOST = 200
 LONGEST_MESSAGE = 2000
 LONGEST_REFUSAL = 400
-WARNINGS = "lpmert.warnings"
-"""Name of the logger for the warnings of results."""
-
-SHOWN_DECIMALS = 10
-"""Decimals of weights in reports."""
+WARNINGS = "lpmert.warnings"  # name of the logger for the warnings of results
+SHOWN_DECIMALS = 10  # decimals of weights in reports
 
 _shortening = reprlib.Repr()
 _shortening.maxstring = _shortening.maxother = _shortening.maxlong = MOST

@@ -179,8 +179,7 @@ FORMATS = Registry(
 PROBLEM = ".toml"
 """Ending of problem files, which tell the command line the lists to read and the region of the weights."""
 
-TABLES = ("tsv", "csv", "jsonl", "json", "parquet")
-"""The formats with one hypothesis per row and named columns."""
+TABLES = ("tsv", "csv", "jsonl", "json", "parquet")  # the formats with one hypothesis per row and named columns
 
 
 def attach(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -212,14 +211,11 @@ def attach(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], l
 
 BLEU_COLUMNS = (*(f"{what}_{n}" for n in range(1, 5) for what in ("match", "total")), "reference_length")
 F_COLUMNS = ("match", "predicted", "gold")
-ERROR_COLUMNS = ("errors", "reference_length")
-"""Statistics of WER and CDER if the length of the reference is known."""
-TER_COLUMNS = ("edits_100", "reference_length_100", "rate_100")
-"""Statistics of TER in data of Moses' mert, times 100."""
+ERROR_COLUMNS = ("errors", "reference_length")  # statistics of WER and CDER if the length of the reference is known
+TER_COLUMNS = ("edits_100", "reference_length_100", "rate_100")  # statistics of TER in data of Moses' mert, times 100
 TEXT_METRICS = ("bleu", "sentence-bleu", "chrf", "sentence-chrf", "ter", "sentence-ter", "wer", "cer")
 """Names of the metrics on texts, which are listed here so that nothing needs to be imported."""
-LOSSES = ("loss", "errors")
-"""Names of a single column that is recognised as losses."""
+LOSSES = ("loss", "errors")  # names of a single column that is recognised as losses
 
 _CHRF = re.compile(r"match_(char|word)_[1-9][0-9]?")
 

@@ -24,8 +24,7 @@ from lpmert.quoting import WARNINGS, listed, quoted
 if TYPE_CHECKING:
     from lpmert.system.deadline import Deadline
 
-SCHEMA = 1
-"""Version of the JSON of results, checks, evaluations and comparisons."""
+SCHEMA = 1  # version of the JSON of results, checks, evaluations and comparisons
 
 
 class Status(Enum):

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 _Set = tuple[str, ...]
 
-MOST_SETS = 50_000
-"""Maximum number of sets of features: at a tenth of a second each, more take over an hour."""
+MOST_SETS = 50_000  # maximum number of sets of features: at a tenth of a second each, more take over an hour
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,8 @@ class Allowance:
         self._held = resident()
         self._has_limit = limit is not None
         self.limit = self._held + int(_SHARE * free()) if limit is None else limit
-        self._reserve, self._growth, self._next_measurement, self._spent = reserve, 0.0, 0.0, False
-        self.refused = False
+        self._reserve = max(reserve, int(_RESERVE * self.limit))
+        self._growth, self._next_measurement, self._spent, self.refused = 0.0, 0.0, False, False
 
     @property
     def spent(self) -> bool:
@@ -83,20 +83,12 @@ class Allowance:
         before, self._held = self._held, resident()
         self._next_measurement = now + _PAUSE
         self._growth = max(float(self._held - before), _FADING * self._growth)
-        self._spent = self._held + max(self._reserved, 2.0 * self._growth) > self.limit
+        self._spent = self._held + max(self._reserve, 2.0 * self._growth) > self.limit
         return self._spent
 
-    @property
-    def _reserved(self) -> int:
-        return max(self._reserve, int(_RESERVE * self.limit))
-
-    @property
-    def left(self) -> int:
-        return max(0, self.limit - resident() - self._reserved)
-
     def grants(self, size: int) -> bool:
-        """Return whether `size` more bytes fit, and set `refused` accordingly."""
-        self.refused = size > self.left
+        """Return whether `size` more bytes fit beside the reserve, and set `refused` accordingly."""
+        self.refused = size > max(0, self.limit - resident() - self._reserve)
         return not self.refused
 
     def shortage(self, more: str = "") -> str:
