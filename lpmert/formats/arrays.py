@@ -87,20 +87,15 @@ def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
                 name = member.filename.removesuffix(".npy")
                 if name in found:
                     raise ValueError(f"two arrays are called {quoted(name)}")
-                found[name] = _array(archive, member)
+                room_for(member.file_size, "reading")
+                with archive.open(member) as data:
+                    found[name] = np.lib.format.read_array(data, allow_pickle=False)
+                    if data.read(1):
+                        raise ValueError(f"the array {quoted(name)} is longer than its shape")
     except _BROKEN as error:
         reason = str(error) or "there is not enough memory for them"
         raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
     return found
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    room_for(member.file_size, "reading")
-    with archive.open(member) as data:
-        array = np.lib.format.read_array(data, allow_pickle=False)
-        if data.read(1):
-            raise ValueError(f"the array {quoted(member.filename.removesuffix('.npy'))} is longer than its shape")
-    return array
 
 
 def _check_directory(stream: Any, members: int) -> None:

@@ -45,7 +45,7 @@ class Links(NamedTuple):
     """The links of a lattice: source and target nodes [L], words [L] as indices into `vocabulary`, scores by name [L].
 
     start, end: the first and the last node. lines [L]: line numbers in the file, -1 for none. nodes: numbers of the
-    nodes in the file, if they differ. scales: factors of the scores that the file gives.
+    nodes in the file. scales: factors of the scores that the file gives.
     """
 
     sources: NDArray[np.integer]
@@ -56,7 +56,7 @@ class Links(NamedTuple):
     start: int
     end: int
     lines: NDArray[np.integer]
-    nodes: Sequence[int] = ()
+    nodes: Sequence[int]
     scales: Mapping[str, float] = {}
 
 
@@ -99,17 +99,13 @@ def check_paths(links: Links, path: str | Path) -> None:
     graph.add_edges_from(zip(links.sources.tolist(), links.targets.tolist(), strict=True))
     if not nx.is_directed_acyclic_graph(graph):
         pairs = nx.find_cycle(graph)
-        shown = " -> ".join(str(_shown(links, node)) for node in [*(source for source, _ in pairs), pairs[0][0]])
+        shown = " -> ".join(str(links.nodes[node]) for node in [*(source for source, _ in pairs), pairs[0][0]])
         on_it = (links.sources == pairs[0][0]) & (links.targets == pairs[0][1])
         raise Place(path, _line(links, on_it)).error(f"the links make a cycle: {shown}; a lattice has none: unfold it")
     if not nx.has_path(graph, links.start, links.end) or links.start == links.end:
         place = Place(path, _line(links, (links.targets == links.end) | (links.sources == links.start)))
-        ends = f"from node {_shown(links, links.start)} to node {_shown(links, links.end)}"
+        ends = f"from node {links.nodes[links.start]} to node {links.nodes[links.end]}"
         raise place.error(f"no path {ends}; leave the lattice out")
-
-
-def _shown(links: Links, node: int) -> int:
-    return links.nodes[node] if links.nodes else node
 
 
 def _line(links: Links, wanted: IntArray) -> int | None:
@@ -221,7 +217,8 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
             elements.append(_Element(None, _costs(weight, names, place), place.line or 0))
     links = _Elements.of(elements, ends)
     sources, targets = links.ends
-    return Links(sources, targets, links.words, links.vocabulary, links.scores, start, end, links.lines)
+    nodes = range(end + 1)
+    return Links(sources, targets, links.words, links.vocabulary, links.scores, start, end, links.lines, nodes)
 
 
 def _is_acceptor(arcs: Sequence[Row]) -> bool:

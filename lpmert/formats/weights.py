@@ -139,7 +139,7 @@ class WeightsFile:
 
     def with_weights(self, names: Sequence[str], texts: Sequence[str]) -> str:
         """Return the content with new weights, as texts, of these features."""
-        new = dict(zip(names, texts, strict=True))
+        new: dict[Any, str] = dict(zip(names, texts, strict=True))
         if not self.slots:
             document = json.loads(self.content)
             inner = isinstance(document, dict) and isinstance(document.get("weights"), dict | list)
@@ -149,10 +149,10 @@ class WeightsFile:
             else:
                 weights[: len(texts)] = map(float, texts)
             return json.dumps({"weights": weights} if inner else weights, indent=2) + "\n"
-        by_place = dict(enumerate(texts))
+        new |= dict(enumerate(texts))
         parts, end = [], 0
         for number, slot in enumerate(self.slots):
-            text = new.get(slot.name) if self.names else by_place.get(number)
+            text = new.get(slot.name if self.names else number)
             if text is not None:
                 parts += [self.content[end : slot.start], text]
                 end = slot.end

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-from test_detection import numbered
 from test_malformed import COLUMNS, GOOD_OBJECT, archive
 from test_reading import FORM_3, MOSES, SPOKEN
+from test_tables import numbered
 from written_lists import FEATURES, SCORES, Content, put, small
 
 import lpmert

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import json_of, loss_of, refusal, succeeded
+from commands import json_of, loss_of, succeeded
 from hypothesis import given, settings, strategies as st
 from mutations import examples, read_or_refused
 
 import lpmert
 from lpmert import DataError, NBest, Region
 from lpmert.errors import FloatArray
-from lpmert.formats.weights import TOOLKITS, given_weights, read_weights, settings_text, weights_text
+from lpmert.formats.weights import TOOLKITS, read_weights, settings_text, weights_text
 
 NAMES = ("lm_0", "tm_pt_0", "tm_pt_1", "WordPenalty")
 VALUES = [1.25, -2.5, 0.75, -0.5]
@@ -51,30 +51,27 @@ def test_every_form_means_the_same_and_changes_only_where_its_weights_are(tmp_pa
         assert [word for word in new.replace("=", " ").split() if word in kept] == kept
 
 
-def test_only_a_file_of_three_lines_is_an_init_opt(tmp_path: Path) -> None:
-    lpmert.write(NBest([[1, 0], [0, 1]], [0, 2], [0, 1], names=["a", "b"]), tmp_path / "x.tsv")
-    (tmp_path / "w").write_text("1 2 3 4 5 6\n")
-    for text in ("1,2,3,4,5,6", "[1, 2, 3, 4, 5, 6]", str(tmp_path / "w")):
-        with pytest.raises(DataError, match=r"6 numbers for 2 features \(a, b\)"):
-            given_weights(text).of_features(["a", "b"])
-        assert "6 numbers for 2 features (a, b)" in refusal(
-            "evaluate", tmp_path / "x.tsv", "--weights", text, code=1 if "/w" in text else 2
-        )
-    (tmp_path / "w").write_text("1 2\n3 4\n5 6\n")
-    assert read_weights(tmp_path / "w").of_features(["a", "b"]).tolist() == [1, 2]
-
-
-def test_moses_ini_may_have_weights_of_other_features_but_none_missing(tmp_path: Path) -> None:
-    (tmp_path / "w").write_text(FORMS["moses.ini"])
-    found = read_weights(tmp_path / "w")
-    assert found.of_features(NAMES[:2]).tolist() == VALUES[:2]
-    with pytest.raises(
-        DataError, match=r"w: the weights have none for glue; they are for .*; the features are lm_0, glue"
-    ):
-        found.of_features(["lm_0", "glue"])
+@pytest.mark.parametrize(
+    ("content", "names", "expected"),
+    [
+        ("1 2\n3 4\n5 6\n", "a b", [1, 2]),  # only a file of three lines is an init.opt
+        ("1 2 3 4 5 6\n", "a b", r"w: 6 numbers for 2 features \(a, b\)"),
+        ("[1, 2, 3, 4, 5, 6]", "a b", r"w: 6 numbers for 2 features \(a, b\)"),
+        (FORMS["moses.ini"], "lm_0 tm_pt_0", VALUES[:2]),  # which may have weights of other features, but none missing
+        (FORMS["moses.ini"], "lm_0 glue", "w: the weights have none for glue; they are for .*; .* are lm_0, glue"),
+    ],
+)
+def test_weights_are_of_just_the_features(tmp_path: Path, content: str, names: str, expected: Any) -> None:
+    (tmp_path / "w").write_text(content)
+    if isinstance(expected, list):
+        assert read_weights(tmp_path / "w").of_features(names.split()).tolist() == expected
+        return
+    with pytest.raises(DataError, match=expected):
+        read_weights(tmp_path / "w").of_features(names.split())
 
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["am", "lm"])
+PAIRS = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
 TEXTS = {
     "numbers": "0.25,2",
     "spaced": " 0.25 , 2 ",
@@ -107,13 +104,11 @@ def table_of(folder: Path, names: str, *rows: str) -> list[str]:
     return [str(path), "--segment", "utt", "--features", names.replace(" ", ","), "--loss", "errors"]
 
 
-@pytest.mark.parametrize("form", ["result", "moses.ini", "words", "pairs", "JSON"])
+@pytest.mark.parametrize("form", ["result", "moses.ini", "1.25,-2.5,.75,-.5", FORMS["object"], PAIRS])
 def test_commands_take_files_and_texts(tmp_path: Path, form: str) -> None:
     table = table_of(tmp_path, " ".join(NAMES), "u1 1 0 2 0 0", "u1 0 1 0 1 1", "u2 2 1 1 1 1", "u2 1 3 0 0 0")
     (tmp_path / "w").write_text(FORMS.get(form, ""))
-    texts = {"words": "1.25,-2.5,.75,-.5", "JSON": FORMS["object"]}
-    texts["pairs"] = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
-    weights = texts.get(form) or str(tmp_path / "w")
+    weights = str(tmp_path / "w") if form in FORMS else form
     assert json_of("check", *table, "--weights", weights)["weights"] == dict(zip(NAMES, VALUES, strict=True))
     for more in (["--initial-weights", weights], ["--cosine", "0.5", "--around", weights]):
         succeeded("solve", *table, "--json", *more)
