@@ -149,67 +149,19 @@ class RegionCone:
         return as_floats(self.exact_equations, self.n_features)
 
 
-class _Builder:
-    """Collects the limits of a region; reference: a row, and the value other than 0 of its product with the weights."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)
-        self.rows: dict[Row, str] = {}
-        self.equations: list[tuple[Row, str]] = []
-        self.reference: tuple[FloatArray, float] | None = None
-
-    def vector(self, coefficients: Mapping[str, float], what: str) -> FloatArray:
-        row = np.zeros(len(self.names))
-        for name, value in coefficients.items():
-            if name not in self.names:
-                raise RegionError(f"{what}: no feature {quoted(name)}; the features are {listed(self.names)}")
-            row[self.names.index(name)] = _number(value, f"the limit of {quoted(name)}")
-        return row
-
-    def refer(self, row: FloatArray, value: float, what: str) -> None:
-        label = f"{what} = {value:g}"
-        self.rows[self._homogeneous(math.copysign(1.0, value) * row, 0.0, label)] = label
-        self.reference = row, value
-
-    def between(self, row: FloatArray, low: float | None, high: float | None, what: str) -> None:
-        if low is not None and high is not None:
-            if low > high:
-                raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")
-            if low == high:
-                label = f"{what} = {low:g}"
-                self.equations.append((self._homogeneous(row, low, label), label))
-                return
-        for sign, end, relation in ((1.0, low, ">="), (-1.0, high, "<=")):
-            if end is not None:
-                label = f"{what} {relation} {end:g}"
-                limit = self._homogeneous(sign * row, sign * end, label)
-                if any(limit):
-                    self.rows.setdefault(limit, label)
-
-    def _homogeneous(self, row: FloatArray, limit: float, label: str) -> Row:
-        """Return the row a for which a.w >= 0 is equivalent to row.w >= limit, at any scale of w."""
-        if limit == 0.0:
-            factor = Fraction(2) ** -int(np.frexp(np.abs(row).max(initial=0.0))[1])
-            return tuple(factor * Fraction(value) if value else _ZERO for value in row.tolist())
-        if self.reference is None:
-            remedy = "needs a reference; fix a weight to a value other than 0, or fix the sum of the weights"
-            reason = "decoding does not depend on the scale of the weights"
-            raise RegionError(f"{label}: {reason}, so a limit other than 0 {remedy}")
-        reference, value = self.reference
-        size, signed = abs(Fraction(value)), Fraction(math.copysign(1.0, value)) * Fraction(limit)
-        pairs = zip(row.tolist(), reference.tolist(), strict=True)
-        return scaled_row([size * Fraction(a) - signed * Fraction(b) for a, b in pairs])
-
-
 def as_floats(rows: Sequence[Row], width: int) -> FloatArray:
     return np.array([[float(value) if value else 0.0 for value in row] for row in rows]).reshape(len(rows), width)
 
 
 def scaled_row(exact: Sequence[Fraction]) -> Row:
     """Return a row times a power of two that brings its largest entry near 1."""
-    largest = max((abs(value) for value in exact), default=Fraction(0))
+    largest = max((abs(value) for value in exact if value), default=_ZERO)
     factor = Fraction(2) ** (largest.denominator.bit_length() - largest.numerator.bit_length())
-    return tuple(value * factor for value in exact)
+    return tuple(value * factor if value else _ZERO for value in exact)
+
+
+Sum = tuple[FloatArray, float | None, float | None, str]
+"""Coefficients [D] of weights, the least and the most that their sum may be, and its name in messages."""
 
 
 def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
@@ -217,39 +169,76 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
 
     Raises `RegionError` for unknown features, obvious contradictions, and limits without a reference.
     """
-    builder = _Builder(names)
-    sums = [
-        (builder.vector({name: 1.0}, "fixed weights"), _number(value, f"the fixed weight of {quoted(name)}"), name)
-        for name, value in region.fixed.items()
-    ]
+    fixed = {name: _number(value, f"the fixed weight of {quoted(name)}") for name, value in region.fixed.items()}
+    sums: list[Sum] = [(_vector({name: 1.0}, names, "fixed weights"), end, end, name) for name, end in fixed.items()]
     if region.total is not None:
-        sums.append((np.ones(len(builder.names)), _number(region.total, "the fixed sum"), "sum"))
-    place_of_reference = next((place for place, (_, value, _) in enumerate(sums) if value != 0.0), None)
-    if place_of_reference is not None:
-        builder.refer(*sums.pop(place_of_reference))
-    for row, value, what in sums:
-        builder.between(row, value, value, what)
-    signs: list[tuple[str, Range]] = [(name, (0.0, None)) for name in builder.names] if region.nonnegative else []
+        total = _number(region.total, "the fixed sum")
+        sums.append((np.ones(len(names)), total, total, "sum"))
+    reference = next((one for one in sums if one[1] != 0.0), None)
+    sums = [one for one in sums if one is not reference]
+    signs: list[tuple[str, Range]] = [(name, (0.0, None)) for name in names] if region.nonnegative else []
     for name, (low, high) in (*region.bounds.items(), *signs):
-        row = builder.vector({name: 1.0}, "bounds")
-        if name in region.fixed:
-            _check_fixed(name, region.fixed[name], low, high)
+        row = _vector({name: 1.0}, names, "bounds")
+        if name in fixed:
+            _check_fixed(name, fixed[name], low, high)
         else:
-            builder.between(row, _end(low, -math.inf, name), _end(high, math.inf, name), name)
+            sums.append((row, _end(low, -math.inf, name), _end(high, math.inf, name), name))
     for limit in region.linear:
         what = ",".join(f"{name}={value:g}" for name, value in limit.coefficients.items())
-        row = builder.vector(limit.coefficients, "linear limits")
+        row = _vector(limit.coefficients, names, "linear limits")
         if not row.any():
             raise RegionError("a linear limit has no coefficient other than 0")
-        builder.between(row, _end(limit.lower, -math.inf, what), _end(limit.upper, math.inf, what), what)
-    cap = _cap(region, builder)
-    equations = [row for row, _ in builder.equations]
-    labels, of_equations = tuple(builder.rows.values()), tuple(label for _, label in builder.equations)
-    referred = builder.reference is not None
-    return RegionCone(list(builder.rows), labels, equations, of_equations, len(builder.names), cap, referred)
+        sums.append((row, _end(limit.lower, -math.inf, what), _end(limit.upper, math.inf, what), what))
+    cap = _cap(region, names)
+    if cap is not None and cap.cosine == 0.0:  # a half-space is a linear limit, which all methods take
+        sums.append((cap.centre, 0.0, None, "cosine"))
+        cap = None
+    rows: dict[Row, str] = {}
+    equations: list[tuple[Row, str]] = []
+    if reference is not None:
+        row, value, _, what = reference
+        rows[_homogeneous(math.copysign(1.0, value or 0.0) * row, 0.0, what, None)] = f"{what} = {value:g}"
+    for row, low, high, what in sums:
+        if low is not None and high is not None and low >= high:
+            if low > high:
+                raise RegionError(f"limits of {what}: the least, {low:g}, is above the most, {high:g}; swap them")
+            label = f"{what} = {low:g}"
+            equations.append((_homogeneous(row, low, label, reference), label))
+            continue
+        for sign, end, relation in ((1.0, low, ">="), (-1.0, high, "<=")):
+            if end is not None:
+                label = f"{what} {relation} {end:g}"
+                homogeneous = _homogeneous(sign * row, sign * end, label, reference)
+                if any(homogeneous):
+                    rows.setdefault(homogeneous, label)
+    exact, of_equations = [row for row, _ in equations], tuple(label for _, label in equations)
+    return RegionCone(list(rows), tuple(rows.values()), exact, of_equations, len(names), cap, reference is not None)
 
 
-def _cap(region: Region, builder: _Builder) -> Cap | None:
+def _vector(coefficients: Mapping[str, float], names: Sequence[str], what: str) -> FloatArray:
+    row = np.zeros(len(names))
+    for name, value in coefficients.items():
+        if name not in names:
+            raise RegionError(f"{what}: no feature {quoted(name)}; the features are {listed(names)}")
+        row[names.index(name)] = _number(value, f"the limit of {quoted(name)}")
+    return row
+
+
+def _homogeneous(row: FloatArray, limit: float, label: str, reference: Sum | None) -> Row:
+    """Return the row a for which a.w >= 0 is equivalent to row.w >= limit, at any scale of w."""
+    exact = [Fraction(value) if value else _ZERO for value in row.tolist()]
+    if limit != 0.0:
+        if reference is None:
+            remedy = "needs a reference; fix a weight to a value other than 0, or fix the sum of the weights"
+            reason = "decoding does not depend on the scale of the weights"
+            raise RegionError(f"{label}: {reason}, so a limit other than 0 {remedy}")
+        value = Fraction(reference[1] or 0.0)
+        signed = Fraction(limit) if value > 0 else -Fraction(limit)
+        exact = [abs(value) * a - signed * Fraction(b) for a, b in zip(exact, reference[0].tolist(), strict=True)]
+    return scaled_row(exact)
+
+
+def _cap(region: Region, names: Sequence[str]) -> Cap | None:
     if (region.cosine is None) != (region.around is None):
         raise RegionError("cosine and around go together; give both")
     if region.cosine is None or region.around is None:
@@ -257,12 +246,9 @@ def _cap(region: Region, builder: _Builder) -> Cap | None:
     cosine = _number(region.cosine, "the cosine")
     if not 0.0 <= cosine < 1.0:
         raise RegionError(f"the cosine must be at least 0, where the region is convex, and below 1; got {cosine:g}")
-    centre = _centre(region.around, builder.names)
+    centre = _centre(region.around, names)
     if not centre.any():
         raise RegionError("the weights given as around are all 0")
-    if cosine == 0.0:  # a half-space is a linear limit, which all methods take
-        builder.between(centre, 0.0, None, "cosine")
-        return None
     return Cap(centre, cosine)
 
 
