@@ -9,8 +9,6 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray
-from lpmert.findings import Evaluation
-from lpmert.metrics.base import Metric
 from lpmert.numeric import rational
 from lpmert.numeric.lists import blocks_of_lists, list_numbers
 from lpmert.numeric.rounding import Rounding, exact_differences
@@ -56,27 +54,6 @@ class Evaluator:
 
     def alike(self, first: IntArray, second: IntArray) -> bool:
         return bool((self._values[first] == self._values[second]).all())
-
-    def evaluate(self, weights: FloatArray, metric: Metric) -> Evaluation:
-        """Return the evaluation of weights [D]; its selection [S] holds rows of the features."""
-        decoded = self.decode(weights)
-        total = self.total(decoded.selection)
-        loss = metric.loss(total)
-        best: float | None = loss
-        worst: float | None = loss
-        if decoded.tied_lists:
-            ends = decoded.low, decoded.high
-            best, worst = (None if self.losses is None else metric.loss(self.total(rows)) for rows in ends)
-        return Evaluation(
-            loss=loss,
-            score=metric.score(total),
-            statistics=total,
-            selection=decoded.selection,
-            tied_lists=decoded.tied_lists,
-            loss_best_ties=best,
-            loss_worst_ties=worst,
-            margin=decoded.margin if np.isfinite(decoded.margin) else None,
-        )
 
     def decode(self, weights: FloatArray) -> Decoded:
         """Return the winners at weights [D]; on exact ties the first one wins."""

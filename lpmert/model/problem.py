@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -294,11 +293,24 @@ class Problem(BaseProblem):
         evaluator, rows = self._evaluator, self._rows
         if not self._reduction.holds(checked):
             evaluator, rows = self._unreduced
-        evaluation = evaluator.evaluate(checked, self.metric)
-        selection = rows[evaluation.selection] - self.nbest.offsets[:-1]
+        decoded = evaluator.decode(checked)
+        total = evaluator.total(decoded.selection)
+        loss = self.metric.loss(total)
+        best = worst = None if decoded.tied_lists else loss
+        if decoded.tied_lists and self.losses is not None:
+            best, worst = (self.metric.loss(evaluator.total(end)) for end in (decoded.low, decoded.high))
         # Of very many hypotheses, the evaluator has only those that may win; others may come nearer to a winner.
-        margin = None if self.reduced and evaluator is self._evaluator else evaluation.margin
-        return replace(evaluation, selection=selection, margin=None if margin is None else margin * self._decimals.unit)
+        known = np.isfinite(decoded.margin) and not (self.reduced and evaluator is self._evaluator)
+        return Evaluation(
+            loss=loss,
+            score=self.metric.score(total),
+            statistics=total,
+            selection=rows[decoded.selection] - self.nbest.offsets[:-1],
+            tied_lists=decoded.tied_lists,
+            loss_best_ties=best,
+            loss_worst_ties=worst,
+            margin=decoded.margin * self._decimals.unit if known else None,
+        )
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
