@@ -2,7 +2,7 @@
 
 python tests/hard_life.py --inputs 100000 --seed 1
 
-Each entry point (a reader, certificates, the command line) gets its share of the inputs. An input fails if anything but
+Each entry point (a reader, the command line) gets its share of the inputs. An input fails if anything but
 an `LpmertError` or one of our exit codes comes out of it, if it warns, if a message is not one of ours, or if it takes
 more than some seconds of processor time. The same seed gives the same inputs.
 """
@@ -10,7 +10,6 @@ more than some seconds of processor time. The same seed gives the same inputs.
 import argparse
 import gzip
 import io
-import json
 import lzma
 import os
 import random
@@ -41,8 +40,7 @@ from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.registry import Registry
 
-sys.path += [str(ROOT / "tests" / folder) for folder in ("certificates", "formats", "lattice")]
-_certificates: Any = import_module("test_certificate_fuzz")
+sys.path += [str(ROOT / "tests" / folder) for folder in ("formats", "lattice")]
 _graphs: Any = import_module("test_lattice_formats")
 _weights: Any = import_module("test_weights")
 KINDS = import_module("test_malformed").KINDS
@@ -272,32 +270,6 @@ def _check_message(message: str) -> None:
         raise Failed(f"the message shows {odd[:3]}: {message!r}")
 
 
-def certificates(folder: Path) -> EntryPoint:
-    """Certificates changed as `test_certificate_fuzz` does; what is accepted has to be true."""
-    path = folder / "certificate.json"
-    names = ("selections", "pairs")
-
-    def draw(rng: random.Random) -> tuple[str, tuple[str, bytes]]:
-        name = rng.choice(names)
-        change = rng.choice((*_certificates.CHANGES, _certificates.invent))
-        content = change(rng, json.loads(_certificates.base(name)[1]))
-        return f"{name}: {content!r}", (name, content)
-
-    def take(drawn: tuple[str, bytes]) -> bool:
-        name, certificate = drawn
-        path.write_bytes(certificate)
-        nbest, _ = _certificates.base(name)
-        try:
-            found = lpmert.verify(path, nbest)
-        except lpmert.LpmertError as error:
-            _check_message(str(error))
-            return False
-        _certificates.check_claims(nbest, name, found)
-        return True
-
-    return EntryPoint(0.8, draw, take)
-
-
 def command_lines(folder: Path) -> EntryPoint:
     """Command lines with words dropped, doubled, replaced, or added, in a folder with small files."""
     place = folder / "commands"
@@ -365,7 +337,7 @@ def _fill(place: Path) -> None:
 
 def entry_points(folder: Path) -> dict[str, EntryPoint]:
     """All entry points by name; their files lie in the folder."""
-    return {**dict(readers(folder)), "certificates": certificates(folder), "command line": command_lines(folder)}
+    return {**dict(readers(folder)), "command line": command_lines(folder)}
 
 
 @contextmanager

@@ -11,8 +11,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,11 +46,7 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 def build_wheel(folder: str, settings: Any = None, metadata: str | None = None) -> str:
     """Build a wheel in a folder; return its name."""
-    import scikit_build_core.build
-
-    with _without_traceback():
-        os.environ.update(_toolchain())
-    return str(scikit_build_core.build.build_wheel(folder, settings, metadata))
+    return _build_wheel(lambda: os.environ.update(_toolchain()), folder, settings, metadata)
 
 
 def build_editable(folder: str, settings: Any = None, metadata: str | None = None) -> str:
@@ -59,14 +54,25 @@ def build_editable(folder: str, settings: Any = None, metadata: str | None = Non
 
     The wheel has a `.pth` file: the import hook of scikit-build-core would take precedence over PYTHONPATH.
     """
+    del metadata  # of scikit-build-core's editable wheel, which is not built
+
+    def prepare() -> None:
+        compile_in_place()
+        (BUILDS / "lpmert.pth").write_text(f"{CORE.parent.parent}\n")
+        os.environ["LPMERT_IN_PLACE"] = "1"
+
+    return _build_wheel(prepare, folder, settings)
+
+
+def _build_wheel(prepare: Callable[[], object], folder: str, settings: Any, metadata: str | None = None) -> str:
+    """Build a wheel; an `ImportError` of `prepare` ends the build with its message, without a traceback."""
     import scikit_build_core.build
 
-    del metadata  # of scikit-build-core's editable wheel, which is not built
-    with _without_traceback():
-        compile_in_place()
-    (BUILDS / "lpmert.pth").write_text(f"{CORE.parent.parent}\n")
-    os.environ["LPMERT_IN_PLACE"] = "1"
-    return str(scikit_build_core.build.build_wheel(folder, settings))
+    try:
+        prepare()
+    except ImportError as error:
+        raise SystemExit(str(error)) from None
+    return str(scikit_build_core.build.build_wheel(folder, settings, metadata))
 
 
 def refresh() -> None:
@@ -81,42 +87,42 @@ def refresh() -> None:
 
 def compile_in_place() -> None:
     """Compile the extension module into this folder; raises `ImportError` with the remedy if that fails."""
+    import subprocess  # not at the top: importing an unchanged core must be fast
+
+    build = BUILDS / f"core{EXTENSION_SUFFIXES[0].removesuffix('.so').removesuffix('.pyd')}"
     try:
-        _compile_in_place()
+        build.mkdir(parents=True, exist_ok=True)
+        with open(build / "lock", "w") as lock:
+            if os.name == "posix":  # one process at a time
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            newest = max(file.stat().st_mtime_ns for file in CORE.iterdir() if _is_source(file.name))
+            if EXTENSION.exists() and EXTENSION.stat().st_mtime_ns >= newest:
+                return  # another process has compiled it meanwhile
+            cmake = _program("cmake")
+            if cmake is None or find_spec("nanobind") is None:
+                raise ImportError("lpmert's core has to be compiled again: run `pip install -e .` in the checkout")
+            generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if (ninja := _program("ninja")) else []
+            environment = {**os.environ, **_toolchain()}
+            options = [f"-DPython_EXECUTABLE={sys.executable}", *shlex.split(environment.get("CMAKE_ARGS", ""))]
+            for command in (
+                [cmake, "--fresh", "-S", str(CORE), "-B", str(build), *generator, *options],  # it may have been moved
+                [cmake, "--build", str(build), "--config", "Release"],
+            ):
+                done = subprocess.run(
+                    command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+                )
+                if done.returncode:
+                    raise ImportError(f"lpmert's core does not compile:\n{done.stdout}")
+            fresh = EXTENSION.with_suffix(".new")
+            shutil.copy(build / EXTENSION.name, fresh)
+            os.utime(fresh, ns=(newest, newest))
+            os.replace(fresh, EXTENSION)  # others may be importing it
     except OSError as error:
         raise ImportError(
             f"lpmert's core has to be compiled again, into a folder that can be written: {error}"
         ) from error
-
-
-def _compile_in_place() -> None:
-    import subprocess  # not at the top: importing an unchanged core must be fast
-
-    build = BUILDS / f"core{EXTENSION_SUFFIXES[0].removesuffix('.so').removesuffix('.pyd')}"
-    build.mkdir(parents=True, exist_ok=True)
-    with _locked(build):
-        newest = max(file.stat().st_mtime_ns for file in CORE.iterdir() if _is_source(file.name))
-        if EXTENSION.exists() and EXTENSION.stat().st_mtime_ns >= newest:
-            return  # another process has compiled it meanwhile
-        cmake = _program("cmake")
-        if cmake is None or find_spec("nanobind") is None:
-            raise ImportError("lpmert's core has to be compiled again: run `pip install -e .` in the checkout")
-        generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if (ninja := _program("ninja")) else []
-        environment = {**os.environ, **_toolchain()}
-        options = [f"-DPython_EXECUTABLE={sys.executable}", *shlex.split(environment.get("CMAKE_ARGS", ""))]
-        for command in (
-            [cmake, "-S", str(CORE), "-B", str(build), *generator, *options],
-            [cmake, "--build", str(build), "--config", "Release"],
-        ):
-            done = subprocess.run(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-            )
-            if done.returncode:
-                raise ImportError(f"lpmert's core does not compile:\n{done.stdout}")
-        fresh = build / EXTENSION.name
-        shutil.copy(fresh, EXTENSION.with_suffix(".new"))
-        os.utime(EXTENSION.with_suffix(".new"), ns=(newest, newest))
-        os.replace(EXTENSION.with_suffix(".new"), EXTENSION)  # others may be importing it
 
 
 def _is_source(name: str) -> bool:
@@ -126,26 +132,6 @@ def _is_source(name: str) -> bool:
 def _program(name: str) -> str | None:
     """Return the path of a program in this environment or on the PATH."""
     return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
-
-
-@contextmanager
-def _without_traceback() -> Iterator[None]:
-    """End a failed build with its message, without a traceback."""
-    try:
-        yield
-    except ImportError as error:
-        raise SystemExit(str(error)) from None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that one process at a time compiles in it; POSIX only."""
-    with open(folder / "lock", "w") as lock:
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _lacks_compiler() -> bool:

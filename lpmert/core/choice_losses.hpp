@@ -74,9 +74,8 @@ class Sums {
     // Go on with a node in which these rows are ruled out.
     void resume(Tree& tree, const std::vector<Row>&) {
         tree.sum = 0;
-        for (Index s = 0; s < tree.n_open; ++s) {
+        for (Index s = 0; s < tree.n_open; ++s)
             tree.sum += cost(tree, tree.first(s) + (tree.chosen[s] < 0 ? tree.pointer[s] : tree.chosen[s]));
-        }
     }
 };
 
@@ -121,9 +120,8 @@ class Ratios {
     bool bound(Tree& tree) {
         Node& node = tree.node();
         if (!fill_box(tree)) return false;
-        for (Index k = 0; k < n_columns(); ++k) {
+        for (Index k = 0; k < n_columns(); ++k)
             minorant.at[k] = std::min(minorant.high[k], std::max(minorant.low[k], target[k]));
-        }
         tree.work += 2 * tree.lists.n_rows();
         const Index least = lay_costs(tree);
         node.bound = std::max(node.bound, least);
@@ -151,9 +149,8 @@ class Ratios {
     double weigh(const Tree& tree, Index s, double rate, double slack) const {
         const Index here = tree.cheapest(s);
         double weight = 0.0;
-        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+        for (Index i = tree.first(s); i < tree.first(s + 1); ++i)
             if (!excluded[i]) weight += std::exp(-rate * static_cast<double>(costs[i] - costs[here]) / slack);
-        }
         return weight;
     }
 
@@ -228,9 +225,8 @@ class Ratios {
 
     Index cheapest(const Tree& tree, Index s) const {
         Index best = -1;
-        for (Index i = tree.first(s); i < tree.first(s + 1); ++i) {
+        for (Index i = tree.first(s); i < tree.first(s + 1); ++i)
             if (!excluded[i] && (best < 0 || costs[i] < costs[best])) best = i;
-        }
         return best;
     }
 

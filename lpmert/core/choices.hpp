@@ -25,20 +25,13 @@ inline bool operator==(const Choice& one, const Choice& other) {
     return one.list == other.list && one.position == other.position;
 }
 
-// The cores found last; each new one beyond MOST replaces the oldest.
-struct Cores {
-    static constexpr Index MOST = 400;
-    std::vector<Core> items;
-    Index n_found = 0;
+using Cores = std::deque<Core>;    // the newest first
+constexpr Index MOST_CORES = 400;  // found last
 
-    void add(Core core) {
-        if (count(items) < MOST)
-            items.push_back(std::move(core));
-        else
-            items[n_found % MOST] = std::move(core);
-        ++n_found;
-    }
-};
+inline void add_core(Core core, Cores& cores) {
+    cores.push_front(std::move(core));
+    if (count(cores) > MOST_CORES) cores.pop_back();
+}
 
 struct Child {
     Index position, bound;  // of the chosen hypothesis in its list; of the node that chooses it
@@ -210,7 +203,7 @@ class ChoicesSearch {
         tree.work += ANSWER_WORK + ANSWER_ROW_WORK * tree.lists.n_rows();
         // The choices become undecided again; the node tests them again and finds the answer.
         for (Index k = tree.n_decided(); k < count(question_); ++k) tree.chosen[question_[k].list] = -1;
-        if (!choices.empty()) return exact_cores_.add(std::move(choices));
+        if (!choices.empty()) return add_core(std::move(choices), exact_cores_);
         answer_ = weights.size() > 0 ? Verdict::feasible : Verdict::infeasible;
         answer_weights_.assign(weights.begin(), weights.end());
     }
@@ -357,7 +350,8 @@ class ChoicesSearch {
     // Rule out the cheapest hypotheses of each undecided list until one is compatible with the decided choices.
     Outcome look_ahead() {
         if (too_dear(tree.sum)) return Outcome::closed;
-        if (answer_ == Verdict::undecided) sort_by_gain();
+        if (answer_ == Verdict::undecided)
+            std::stable_sort(order_.begin(), order_.end(), [this](Index a, Index b) { return gain_[a] > gain_[b]; });
         const Index n_decided = tree.n_decided();
         for (const Index s : order_) {
             if (tree.chosen[s] >= 0) continue;
@@ -395,22 +389,11 @@ class ChoicesSearch {
         for (Index s = 0; s < tree.n_open; ++s) attained_[tree.first(s) + tree.selection[s]] = visit_;
     }
 
-    // Sort the lists by falling gain, by insertion: from node to node, few of them change places.
-    void sort_by_gain() {
-        for (Index k = 1; k < count(order_); ++k) {
-            const Index s = order_[k];
-            Index j = k;
-            for (; j > 0 && gain_[order_[j - 1]] < gain_[s]; --j) order_[j] = order_[j - 1];
-            order_[j] = s;
-        }
-    }
-
     // Charge the least residual of a core's undecided lists to each; return it, or INFINITE_COST if all are decided.
     Index charge(const Core& core) {
         Index least = INFINITE_COST;
-        for (const Choice& choice : core) {
+        for (const Choice& choice : core)
             if (tree.chosen[choice.list] < 0) least = std::min(least, residual_[choice.list]);
-        }
         if (least == INFINITE_COST) return least;
         for (const Choice& choice : core) {
             if (tree.chosen[choice.list] < 0) {
@@ -432,12 +415,9 @@ class ChoicesSearch {
     Index start_core_bound() {
         Index bound = tree.sum;
         std::fill(in_core_.begin(), in_core_.end(), 0);
-        for (Index s = 0; s < tree.n_open; ++s) {
+        for (Index s = 0; s < tree.n_open; ++s)
             if (tree.chosen[s] < 0) residual_[s] = loss.step(tree, s);
-        }
-        const Index known = count(cores_.items);
-        for (Index back = 1; back <= known; ++back) {  // the newest first
-            const Core& core = cores_.items[(cores_.n_found - back) % known];
+        for (const Core& core : cores_) {
             if (!applies(core)) continue;
             const Index least = charge(core);
             if (least == INFINITE_COST) return least;
@@ -453,9 +433,8 @@ class ChoicesSearch {
         while (!too_dear(node.bound)) {
             if (tree.work > stop_in_node_) return Outcome::working;
             Index n_tested = n_decided;
-            for (Index s = 0; s < tree.n_open; ++s) {
+            for (Index s = 0; s < tree.n_open; ++s)
                 if (tree.chosen[s] < 0 && residual_[s] > 0) tree.decided[n_tested++] = s;
-            }
             if (n_tested == n_decided) return Outcome::open;
             for (Index k = n_decided; k < n_tested; ++k) tree.chosen[tree.decided[k]] = tree.pointer[tree.decided[k]];
             trial_ = node.corral;
@@ -469,7 +448,7 @@ class ChoicesSearch {
                 return n_tested == tree.lists.n_lists() ? Outcome::closed : Outcome::open;
             }
             if (core_.empty()) return Outcome::open;  // compatible, but at no doubles: the caller notes it
-            cores_.add(core_);
+            add_core(core_, cores_);
             const Index least = charge(core_);
             if (least == INFINITE_COST) return Outcome::closed;
             // Cores add to the node's own sum, not to its parent's bound, which may be larger.
@@ -593,15 +572,18 @@ class ChoicesSearch {
             return verdict;
         }
         if (verdict == Verdict::feasible) return verdict;
-        for (const Core& core : exact_cores_.items) {
-            const auto chosen = [this](const Choice& choice) { return tree.chosen[choice.list] == choice.position; };
-            if (std::all_of(core.begin(), core.end(), chosen)) {
-                core_ = core;
-                answer_ = Verdict::undecided;
-                return Verdict::infeasible;
-            }
+        const auto chosen = [this](const Choice& choice) { return tree.chosen[choice.list] == choice.position; };
+        const auto applied = [&](const Core& core) { return std::all_of(core.begin(), core.end(), chosen); };
+        const auto known = std::find_if(exact_cores_.rbegin(), exact_cores_.rend(), applied);
+        if (known != exact_cores_.rend()) {
+            core_ = *known;
+            answer_ = Verdict::undecided;
+            return Verdict::infeasible;
         }
-        if (!is_answered(lists)) {
+        // The answer may belong to another question, asked before.
+        const bool same = std::equal(lists.begin(), lists.end(), question_.begin(), question_.end(),
+                                     [&](Index s, const Choice& asked) { return asked.list == s && chosen(asked); });
+        if (answer_ == Verdict::undecided || !same) {
             question_.clear();
             for (const Index s : lists) question_.push_back({s, tree.chosen[s]});
             answer_ = Verdict::undecided;
@@ -615,15 +597,6 @@ class ChoicesSearch {
             core_.clear();
         }
         return verdict;
-    }
-
-    // Whether there is an answer to the question about these choices, rather than to another one asked before.
-    bool is_answered(Span<const Index> lists) const {
-        if (answer_ == Verdict::undecided || lists.size() != count(question_)) return false;
-        for (Index k = 0; k < lists.size(); ++k) {
-            if (!(question_[k] == Choice{lists[k], tree.chosen[lists[k]]})) return false;
-        }
-        return true;
     }
 
     Index granularity_;

@@ -113,7 +113,8 @@ struct Region {
     }
 };
 
-// The ends, around t = 0, of the arc of the circle cos(t) w + sin(t) v within a region; 0 is an end if w breaks a limit.
+// The ends, around t = 0, of the arc of the circle cos(t) w + sin(t) v within a region; 0 is an end if w breaks a
+// limit.
 std::tuple<double, double> arc_within(const Region& region, Span<const double> w, Span<const double> v) {
     double low = -PI, high = PI;
     for (Index k = 0; k < region.limits.rows(); ++k) {
@@ -174,7 +175,7 @@ template <class Loss>
 void walk(LineSearch<Loss>& search, const Region& region, double temperature, const Chain& chain,
           Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
     const Span<double> weights = chain.weights;
-    const Index dimension = search.lists.dimension();
+    const Index dimension = search.dimension();
     region.check(dimension);
     check_size(weights.size(), dimension, "weights");
     check_size(chain.total.size(), dimension, "total");
@@ -235,8 +236,8 @@ void walk(LineSearch<Loss>& search, const Region& region, double temperature, co
 
 template <class Loss>
 void bind_circles_of(nb::module_& module) {
-    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "temperature"_a, "chain"_a, "directions"_a, "draws"_a, "counted"_a,
-               "path"_a, unlocked);
+    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "temperature"_a, "chain"_a, "directions"_a, "draws"_a,
+               "counted"_a, "path"_a, unlocked);
 }
 
 }  // namespace

@@ -111,9 +111,8 @@ class Dominance {
         sure_.assign(end - begin, 0);
         const Span<char> dead(paths.dead);
         Index work = 0;
-        for (Index i = begin; i < end; ++i) {
+        for (Index i = begin; i < end; ++i)
             if (!dead[i] && !sure_[i - begin]) dead[i] = beaten_by_mixture(paths, begin, end, i, work);
-        }
         return work;
     }
     // Measure the first n paths, and mark all dead that others beat.

@@ -97,80 +97,48 @@ struct Lines {
     }
 };
 
-class GraphEnvelope {
-    Lines candidates;
-    Indices first;  // of each node, its first line in `envelopes`
-    lines::Envelope envelope;
-
-    // Add to the candidates the envelope of the sums of two lines, one of each of two nodes, plus the line of a link.
-    void add_sums(Index one, Index one_end, Index other, Index other_end, double intercept, double slope, Index link) {
-        while (one < one_end && other < other_end) {
-            candidates.add((envelopes.intercepts[one] + envelopes.intercepts[other]) + intercept,
-                           (envelopes.slopes[one] + envelopes.slopes[other]) + slope, {one, other, link});
-            const double next = one + 1 < one_end ? starts[one + 1] : INF,
-                         beside = other + 1 < other_end ? starts[other + 1] : INF;
-            if (one + 1 < one_end && (other + 1 == other_end || next <= beside)) {
-                ++one;
-            } else {
-                ++other;
-            }
-        }
-    }
-
-    // Keep the candidates that are best for some t.
-    void keep_envelope() {
-        const Index n = candidates.size();
-        if (n == 0) return;
-        const double* const x = candidates.intercepts.data();
-        const double* const y = candidates.slopes.data();
-        const auto keep = [&](double at, Row i) {
-            envelopes.add(x[i], y[i], candidates.origins[i]);
-            starts.push_back(at);
-        };
-        envelope.upper({x, y}, n, [&](Row i) { keep(-INF, i); }, [&](double at, Row, Row i) { keep(at, i); });
-    }
-
-  public:
-    Lines envelopes;  // of one node after the other
-    Reals starts;     // the t from which each of these lines is the envelope of its node
-
-    // Find the envelopes of all nodes; return the first line of the last node's.
-    Index find(const Links& links, Span<const double> intercepts, Span<const double> slopes) {
-        envelopes.clear(), starts.clear(), first.clear();
-        envelopes.add(0.0, 0.0, {0, 0, -1});  // of node 0, which is also the second node of links that leave one
-        starts.push_back(-INF);
-        first.push_back(0);
-        Index k = 0;
-        for (Index node = 1; node < links.nodes; ++node) {
-            first.push_back(envelopes.size());
-            const auto end = [&](Index other) { return first[other + 1]; };
-            const auto begin = [&](Index other) { return first[other]; };
-            candidates.clear();
-            for (; k < links.targets.size() && links.targets[k] == node; ++k) {
-                const Index source = links.sources[k], second = links.seconds[k];
-                add_sums(begin(source), end(source), begin(second), end(second), intercepts[k], slopes[k], k);
-            }
-            keep_envelope();
-        }
-        first.push_back(envelopes.size());
-        return first[links.nodes - 1];
-    }
-};
-
 std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Links& links, Span<const double> intercepts,
                                                                       Span<const double> slopes) {
     check_size(intercepts.size(), links.size(), "intercepts");
     check_size(slopes.size(), links.size(), "slopes");
-    GraphEnvelope graph;
-    const Index first = graph.find(links, intercepts, slopes);
-    const auto last = [first](const Reals& items) { return Reals(items.begin() + first, items.end()); };
+    Lines found, candidates;  // the envelopes of one node after the other; sums of lines that lead to the present node
+    Reals starts{-INF};       // the t from which each line found is the envelope of its node
+    Indices first{0};         // of each node, its first line
+    lines::Envelope envelope;
+    found.add(0.0, 0.0, {0, 0, -1});  // of node 0, which is also the second node of links that leave one
+    Index k = 0;
+    for (Index node = 1; node < links.nodes; ++node) {
+        first.push_back(found.size());
+        candidates.clear();
+        for (; k < links.size() && links.targets[k] == node; ++k) {
+            // The envelope of the sums of two lines, one of each of two nodes, plus the line of the link.
+            Index one = first[links.sources[k]], other = first[links.seconds[k]];
+            const Index one_end = first[links.sources[k] + 1], other_end = first[links.seconds[k] + 1];
+            while (one < one_end && other < other_end) {
+                candidates.add((found.intercepts[one] + found.intercepts[other]) + intercepts[k],
+                               (found.slopes[one] + found.slopes[other]) + slopes[k], {one, other, k});
+                const double next = one + 1 < one_end ? starts[one + 1] : INF,
+                             beside = other + 1 < other_end ? starts[other + 1] : INF;
+                ++(one + 1 < one_end && (other + 1 == other_end || next <= beside) ? one : other);
+            }
+        }
+        if (candidates.size() == 0) continue;
+        const lines::RoundedPoints points{candidates.intercepts.data(), candidates.slopes.data()};
+        const auto keep = [&](double at, Row i) {
+            found.add(points.x(i), points.y(i), candidates.origins[i]);
+            starts.push_back(at);
+        };
+        envelope.upper(
+            points, candidates.size(), [&](Row i) { keep(-INF, i); }, [&](double at, Row, Row i) { keep(at, i); });
+    }
+    const Index begin = links.nodes > 1 ? first.back() : 0;
+    const auto last = [begin](const Reals& items) { return Reals(items.begin() + begin, items.end()); };
     Indices ways, ends{0};
-    for (Index line = first; line < graph.envelopes.size(); ++line) {
-        append_way(graph.envelopes.origins, line, ways);
+    for (Index line = begin; line < found.size(); ++line) {
+        append_way(found.origins, line, ways);
         ends.push_back(count(ways));
     }
-    return {last(graph.envelopes.intercepts), last(graph.envelopes.slopes), last(graph.starts), std::move(ways),
-            std::move(ends)};
+    return {last(found.intercepts), last(found.slopes), last(starts), std::move(ways), std::move(ends)};
 }
 
 }  // namespace

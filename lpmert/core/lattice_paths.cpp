@@ -45,55 +45,31 @@ void survey_block(const Links& links, const Scorer& scorer, double* so_far, doub
     sum_to_come(links, scorer.stride, scorer.scores, so_far, to_come);
 }
 
-// What `best_paths` reads and writes: scores [L, stride] of the links at the rays; columns [R, ABREAST]: mixtures of
-// rays; best, last [n, ABREAST]: the best score of a path to each node, and the last link of that path.
-struct Pass {
-    const double* scores;
-    Index stride, n_rays;
-    const double* columns;
-    double* best;
-    Index* last;
-};
-
-template <Index wide>
-LPMERT_INLINE void best_paths(const Links& links, const Pass& pass) {
-    constexpr Index width = wide * LANES;
-    for (Index v = 0; v < links.nodes; ++v) {
-        std::fill_n(pass.best + v * ABREAST, width, v == 0 ? 0.0 : -INF);
-        std::fill_n(pass.last + v * ABREAST, width, Index{-1});
-    }
-    for (Index k = 0; k < links.size(); ++k) {
-        const double* const one = pass.best + links.sources.begin()[k] * ABREAST;
-        const double* const other = pass.best + links.seconds.begin()[k] * ABREAST;
-        const double* const scores = pass.scores + k * pass.stride;
-        double sums[width];
-        for (Index b = 0; b < wide; ++b) {
-            Block sum = load(one + b * LANES) + load(other + b * LANES);
-            for (Index r = 0; r < pass.n_rays; ++r)
-                sum = sum + broadcast(scores[r]) * load(pass.columns + r * ABREAST + b * LANES);
-            store(sum, sums + b * LANES);
-        }
-        double* const best = pass.best + links.targets.begin()[k] * ABREAST;
-        Index* const last = pass.last + links.targets.begin()[k] * ABREAST;
-        for (Index m = 0; m < width; ++m) {
-            const bool better = sums[m] > best[m];
-            best[m] = better ? sums[m] : best[m];
-            last[m] = better ? k : last[m];
-        }
-    }
-}
-
+// Fill best and last [n, ABREAST] with the best score of a path to each node, and the last link of that path. scores
+// [L, stride] of the links at the rays; columns [R, ABREAST]: mixtures of rays.
 LPMERT_CLONES
-void best_paths_at(const Links& links, const Pass& pass, Index width) {
-    switch (blocks(width) / LANES) {
-        case 1:
-            return best_paths<1>(links, pass);
-        case 2:
-            return best_paths<2>(links, pass);
-        case 3:
-            return best_paths<3>(links, pass);
-        default:
-            return best_paths<4>(links, pass);
+void best_paths(const Links& links, const double* scores, Index stride, Index n_rays, const double* columns,
+                double* best, Index* last) {
+    for (Index v = 0; v < links.nodes; ++v) {
+        std::fill_n(best + v * ABREAST, ABREAST, v == 0 ? 0.0 : -INF);
+        std::fill_n(last + v * ABREAST, ABREAST, Index{-1});
+    }
+    for (Index k = 0; k < links.size(); ++k, scores += stride) {
+        const double* const one = best + links.sources.begin()[k] * ABREAST;
+        const double* const other = best + links.seconds.begin()[k] * ABREAST;
+        double sums[ABREAST];
+        for (Index b = 0; b < ABREAST; b += LANES) {
+            Block sum = load(one + b) + load(other + b);
+            for (Index r = 0; r < n_rays; ++r) sum = sum + broadcast(scores[r]) * load(columns + r * ABREAST + b);
+            store(sum, sums + b);
+        }
+        double* const top = best + links.targets.begin()[k] * ABREAST;
+        Index* const by = last + links.targets.begin()[k] * ABREAST;
+        for (Index m = 0; m < ABREAST; ++m) {
+            const bool better = sums[m] > top[m];
+            top[m] = better ? sums[m] : top[m];
+            by[m] = better ? k : by[m];
+        }
     }
 }
 
@@ -137,14 +113,6 @@ class PathFinder {
         Links left;
         left.sources = sources, left.seconds = seconds, left.targets = targets, left.nodes = nodes;
         return left;
-    }
-
-    void begin(Rows<const double> rays, Span<const double> reach, Rows<const double> known) {
-        check_size(reach.size(), rays.rows(), "reach");
-        check_size(known.columns(), rays.columns(), "a known path");
-        if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
-        slack.clear();
-        dominance.begin(rays, reach);
     }
 
     // Fill `leading` with the scores of the paths [P, D] that no others beat.
@@ -333,11 +301,15 @@ class PathFinder {
         check_size(marks.size(), (all.size() + 7) / 8, "marks");
         check_size(mixes.columns(), rays.rows(), "a mix");
         if (all.nodes < 2) throw std::invalid_argument("links must lead to a node");
-        begin(rays, reach, known);
+        check_size(reach.size(), rays.rows(), "reach");
+        check_size(known.columns(), rays.columns(), "a known path");
+        if (rays.rows() < 1) throw std::invalid_argument("rays must have a row");
+        slack.clear();
+        dominance.begin(rays, reach);
         survey(all, rows, marks, rays);
         const Index before = links().size();
         last.resize(std::max<std::size_t>(last.size(), nodes * ABREAST));
-        const Pass pass{scores.data(), stride, n_rays(), columns.data(), room_for(best, nodes * ABREAST), last.data()};
+        double* const tops = room_for(best, nodes * ABREAST);
         std::vector<Node> middle;
         Matrix<double> winners{Reals(mixes.rows() * n_features()), n_features()};
         for (Index done = 0; done < mixes.rows(); done += ABREAST) {
@@ -345,7 +317,7 @@ class PathFinder {
             std::fill_n(columns.begin(), ABREAST * n_rays(), 0.0);
             for (Index m = 0; m < width; ++m)
                 for (Index r = 0; r < n_rays(); ++r) columns.data()[r * ABREAST + m] = mixes[done + m][r];
-            best_paths_at(links(), pass, width);
+            best_paths(links(), scores.data(), stride, n_rays(), columns.data(), tops, last.data());
             for (Index m = 0; m < width; ++m)
                 walk(m, winners.items.data() + (done + m) * n_features(), done + m == 0 ? &middle : nullptr);
         }

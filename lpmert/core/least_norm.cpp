@@ -203,9 +203,8 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
                 if (least > 0.0 && norm < least * least) return Verdict::infeasible;
             }
         }
-        if (corral.size > 0 && norm < VANISHED) {
+        if (corral.size > 0 && norm < VANISHED)
             return surely_inside(corral, moved(chosen, corral)) ? Verdict::infeasible : Verdict::undecided;
-        }
         // Find a violated list, beginning with the one found last; its best other hypothesis enters.
         const double bound = bound_at(point);
         Index entering = -1, entering_list = -1;
@@ -289,9 +288,8 @@ Verdict LeastNorm::separate(Span<const Index> decided, const Index* chosen, Inde
             }
         }
         combine(0.0, multipliers, corral.row(0), corral.size, point, wide);
-        if (capped) {
+        if (capped)
             for (Index d = 0; d < n; ++d) point[d] += lists.cap[d];
-        }
     }
     return Verdict::undecided;
 }

@@ -40,7 +40,6 @@ class Corral {
     Index* lists() { return indices.data(); }
     Index* others() { return indices.data() + high; }
     const double* point() const { return const_cast<Corral*>(this)->point(); }
-    const double* row(Index k) const { return const_cast<Corral*>(this)->row(k); }
     const double* multipliers() const { return const_cast<Corral*>(this)->multipliers(); }
     const Index* lists() const { return indices.data(); }
     const Index* others() const { return indices.data() + high; }

@@ -48,17 +48,17 @@ namespace {
 
 nb::object line_search(Rows<const double> columns, Span<const Index> offsets, const Losses& losses) {
     const auto& [kind, parameters, costs, statistics, constant] = losses;
-    const ColumnLists lists{columns, offsets};
-    check_offsets(offsets, lists.rows(), "offsets");
-    if (lists.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("columns has too many hypotheses");
+    const Index n_rows = columns.columns();
+    check_offsets(offsets, n_rows, "offsets");
+    if (n_rows > std::numeric_limits<Row>::max()) throw std::invalid_argument("columns has too many hypotheses");
     if (kind < 0) {
-        check_size(costs.size(), lists.rows(), "costs");
-        return nb::cast(std::make_unique<LineSearch<SumOfCosts>>(lists, SumOfCosts(costs)));
+        check_size(costs.size(), n_rows, "costs");
+        return nb::cast(std::make_unique<LineSearch<SumOfCosts>>(columns, offsets, SumOfCosts(costs)));
     }
-    check_size(statistics.rows(), lists.rows(), "the rows of statistics");
+    check_size(statistics.rows(), n_rows, "the rows of statistics");
     check_size(constant.size(), statistics.columns(), "constant");
     check_kind(kind, parameters.size(), constant.size());
-    return nb::cast(std::make_unique<LineSearch<LossOfSums>>(lists, LossOfSums(losses)));
+    return nb::cast(std::make_unique<LineSearch<LossOfSums>>(columns, offsets, LossOfSums(losses)));
 }
 
 template <class Loss>
@@ -111,46 +111,48 @@ struct Neighbourhood {
     double reach;
 
     using Fields = std::tuple<Span<const double>, double>;
-
-    bool bounded() const { return reach < INF; }
 };
 
-class Descent {
-    LineSearch<SumOfCosts>& search;
-    Neighbourhood near;
-    Reals direction, trial;
-
+// See `descend` in the stub.
+Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
+              Index patience, Index searches) {
+    const Index n = search.dimension(), n_draws = draws.directions.rows();
+    check_size(weights.size(), n, "weights");
+    check_size(near.centre.size(), n, "centre");
+    check_size(draws.directions.columns(), n, "the rows of directions");
+    check_size(draws.rates.size(), n_draws, "rates");
+    check_size(draws.taking_part.rows(), n_draws, "taking_part");
+    check_size(draws.taking_part.columns(), search.n_lists(), "the rows of taking_part");
+    check_size(turns.size(), 2, "turns");
+    if (n_draws == 0 || turns[0] < 0) throw std::invalid_argument("directions must not be empty");
+    const bool bounded = near.reach < INF;
+    Reals direction(n), trial(n);
     // Set the direction to the sum of the steps from each list's choice to its best hypothesis by score - rate * cost.
-    void towards_cheaper(double rate, Span<const bool> taking_part) {
-        const ColumnLists& lists = search.lists;
+    const auto head_for_cheaper = [&](double rate, Span<const bool> taking_part) {
         const Reals& scores = search.intercepts;
         const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(search.loss.costs[i]); };
         std::fill(direction.begin(), direction.end(), 0.0);
-        for (Index s = 0; s < lists.count(); ++s) {
+        for (Index s = 0; s < search.n_lists(); ++s) {
             if (!taking_part[s]) continue;
-            const Index chosen = lists.best(scores, s);
-            Index wanted = lists.begin(s);
+            const Index chosen = search.best(scores, s);
+            Index wanted = search.offsets[s];
             double best = merit(wanted);
-            for (Index i = wanted + 1; i < lists.end(s); ++i) {
+            for (Index i = wanted + 1; i < search.offsets[s + 1]; ++i) {
                 const double candidate = merit(i);
                 if (candidate > best) wanted = i, best = candidate;
             }
             if (wanted == chosen) continue;
-            for (std::size_t d = 0; d < direction.size(); ++d) {
-                const Span<const double> column = lists.columns[d];
-                direction[d] += column[wanted] - column[chosen];
-            }
+            for (Index d = 0; d < n; ++d) direction[d] += search.columns[d][wanted] - search.columns[d][chosen];
         }
-    }
-
+    };
     // Make the direction orthogonal to the centre, at length 1; return the range of t that keeps weights within reach.
-    std::pair<double, double> across(Span<const double> weights) {
+    const auto range_across = [&]() -> std::pair<double, double> {
         const double along = dot(direction, near.centre);
-        for (std::size_t d = 0; d < direction.size(); ++d) direction[d] -= along * near.centre[d];
+        for (Index d = 0; d < n; ++d) direction[d] -= along * near.centre[d];
         const double length = norm(direction);
         if (length == 0.0) return {0.0, 0.0};
         double slope = 0.0, inside = near.reach * near.reach;
-        for (std::size_t d = 0; d < direction.size(); ++d) {
+        for (Index d = 0; d < n; ++d) {
             direction[d] /= length;
             const double step = weights[d] - near.centre[d];
             slope += step * direction[d];
@@ -158,74 +160,50 @@ class Descent {
         }
         const double root = std::sqrt(slope * slope + std::max(inside, 0.0));
         return {-slope - root, root - slope};
+    };
+    Index cost = search.at(weights);
+    while (turns[1] < patience && searches > 0) {
+        const Index row = turns[0] % n_draws;
+        ++turns[0], ++turns[1], --searches;
+        search.score(weights);
+        double length = norm(weights);
+        const Span<const double> drawn = draws.directions[row];
+        if (row % 2) head_for_cheaper(draws.rates[row] * length, draws.taking_part[row]);
+        if (row % 2 == 0 || norm(direction) == 0.0) std::copy(drawn.begin(), drawn.end(), direction.begin());
+        const auto [low, high] = bounded ? range_across() : std::pair(-INF, INF);
+        if (!(low < high)) continue;
+        search.turn_to(direction);
+        const auto promised = search.step(low, high, length / norm(direction), true);
+        if (promised.level > cost) continue;
+        for (Index d = 0; d < n; ++d) trial[d] = weights[d] + promised.at * direction[d];
+        length = bounded ? 1.0 : norm(trial);
+        if (length == 0.0) continue;
+        for (double& entry : trial) entry /= length;
+        const Index reached = search.at(trial);
+        if (reached > cost) continue;
+        if (reached < cost) turns[1] = 0;
+        cost = reached;
+        std::copy(trial.begin(), trial.end(), weights.begin());
     }
-
-  public:
-    Descent(LineSearch<SumOfCosts>& search_, Neighbourhood near_)
-        : search(search_), near(near_), direction(search_.lists.dimension()), trial(direction.size()) {}
-
-    // See `descend` in the stub.
-    Index run(Span<double> weights, const Draws& draws, Span<Index> turns, Index patience, Index searches) {
-        Index cost = search.at(weights);
-        while (turns[1] < patience && searches > 0) {
-            const Index row = turns[0] % draws.directions.rows();
-            ++turns[0], ++turns[1], --searches;
-            search.score(weights);
-            double length = norm(weights);
-            const Span<const double> drawn = draws.directions[row];
-            if (row % 2) towards_cheaper(draws.rates[row] * length, draws.taking_part[row]);
-            if (row % 2 == 0 || norm(direction) == 0.0) std::copy(drawn.begin(), drawn.end(), direction.begin());
-            const auto [low, high] = near.bounded() ? across(weights) : std::pair(-INF, INF);
-            if (!(low < high)) continue;
-            search.turn_to(direction);
-            const auto promised = search.step(low, high, length / norm(direction), true);
-            if (promised.level > cost) continue;
-            for (std::size_t d = 0; d < trial.size(); ++d) trial[d] = weights[d] + promised.at * direction[d];
-            length = near.bounded() ? 1.0 : norm(trial);
-            if (length == 0.0) continue;
-            for (double& entry : trial) entry /= length;
-            const Index reached = search.at(trial);
-            if (reached > cost) continue;
-            if (reached < cost) turns[1] = 0;
-            cost = reached;
-            std::copy(trial.begin(), trial.end(), weights.begin());
-        }
-        return searches;
-    }
-};
-
-Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
-              Index patience, Index searches) {
-    const ColumnLists& lists = search.lists;
-    check_size(weights.size(), lists.dimension(), "weights");
-    check_size(near.centre.size(), lists.dimension(), "centre");
-    check_size(draws.directions.columns(), lists.dimension(), "the rows of directions");
-    check_size(draws.rates.size(), draws.directions.rows(), "rates");
-    check_size(draws.taking_part.rows(), draws.directions.rows(), "taking_part");
-    check_size(draws.taking_part.columns(), lists.count(), "the rows of taking_part");
-    check_size(turns.size(), 2, "turns");
-    if (draws.directions.rows() == 0 || turns[0] < 0) throw std::invalid_argument("directions must not be empty");
-    return Descent(search, near).run(weights, draws, turns, patience, searches);
+    return searches;
 }
 
 // Let g be the features of a hypothesis less those of the winner at c, and h by how much its score is behind. It wins
 // at c + x only if g . x >= h, and g . x is at most |x| times the length of the part of g orthogonal to c.
-Reals find_reaches(const Lines& search, Span<const double> centre) {
-    const ColumnLists& lists = search.lists;
+Reals find_reaches(const Lines& lists, Span<const double> centre) {
     check_size(centre.size(), lists.dimension(), "centre");
-    Reals scores(lists.rows()), reaches(lists.rows());
-    lists.score(centre, scores);
-    for (Index s = 0; s < lists.count(); ++s) {
-        const Index best = lists.best(scores, s);
+    Reals scores(lists.n_rows()), reaches(lists.n_rows());
+    combine(lists.columns, centre, scores);
+    for (Index s = 0; s < lists.n_lists(); ++s) {
+        const Index best = lists.best(scores, s), begin = lists.offsets[s], end = lists.offsets[s + 1];
         for (Index d = 0; d < lists.dimension(); ++d) {
             const Span<const double> column = lists.columns[d];
-            const double winner = column[best];
-            for (Index i = lists.begin(s); i < lists.end(s); ++i) {
-                const double step = column[i] - winner;
+            for (Index i = begin; i < end; ++i) {
+                const double step = column[i] - column[best];
                 reaches[i] += step * step;
             }
         }
-        for (Index i = lists.begin(s); i < lists.end(s); ++i) {
+        for (Index i = begin; i < end; ++i) {
             const double behind = scores[best] - scores[i], square = reaches[i] - behind * behind;
             reaches[i] = behind == 0.0 ? 0.0 : square > 0.0 ? behind / std::sqrt(square) : INF;
         }

@@ -18,24 +18,6 @@ inline constexpr double PI = 3.14159265358979323846;
 // Write the scores [M] of columns [D, M] at weights [D].
 void combine(Rows<const double> columns, Span<const double> weights, Span<double> scores);
 
-// The lists of a problem: columns [D, M] of features, and offsets [S + 1] of the lists' rows.
-struct ColumnLists {
-    Rows<const double> columns;
-    Span<const Index> offsets;
-
-    Index count() const { return offsets.size() - 1; }
-    Index rows() const { return columns.columns(); }
-    Index dimension() const { return columns.rows(); }
-    Index begin(Index s) const { return offsets[s]; }
-    Index end(Index s) const { return offsets[s + 1]; }
-    // Write the scores [M] at weights [D].
-    void score(Span<const double> weights, Span<double> scores) const { combine(columns, weights, scores); }
-    // The first row of list s with the best of scores [M].
-    Index best(Span<const double> scores, Index s) const {
-        return begin(s) + largest(&scores[begin(s)], end(s) - begin(s));
-    }
-};
-
 inline double dot(Span<const double> a, Span<const double> b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
@@ -151,25 +133,59 @@ struct Found {
     double at;
 };
 
-// The levels of a line, and the sorted thresholds between them. Neighbouring levels differ.
-template <class Level>
-struct Surface {
-    Reals thresholds;
+// Collects the first choices and the events of all lists on a line, and computes the levels between the events.
+template <class Loss>
+class Sweep {
+    using Change = typename Loss::Change;
+    using Level = typename Loss::Level;
+
+    Loss loss;
+    std::vector<Event<Change>> events, spare;
+
+  public:
+    // The levels of the line, of which neighbours differ, and the sorted thresholds between them.
     std::vector<Level> levels;
+    Reals thresholds;
 
-    Index size() const { return count(levels); }
+    explicit Sweep(Loss loss_) : loss(std::move(loss_)) {}
 
-    // Return the least level within low .. high and the middle of its interval. The middle is taken in the angle
-    // atan(t / scale), which is finite even for unbounded intervals. On ties, the interval with the widest angle wins
-    // if `widest`, else the one nearest to 0. Intervals narrower than LEAST_ANGLE count only if there is no other.
-    Found<Level> best(double low, double high, double scale, bool widest) const {
+    void clear() {
+        loss.clear();
+        events.clear();
+    }
+    void choose(Index row) { loss.choose(row); }
+    void add(double at, Index leaving, Index entering) {
+        const Change change = loss.change(leaving, entering);
+        if (Loss::matters(change)) events.push_back({at, change});
+    }
+    Level level() const { return loss.level(); }
+
+    // Sort the events and sweep over them.
+    void finish() {
+        sort_events(events, spare);
+        thresholds.clear();
+        levels.assign(1, loss.level());
+        for (const Event<Change>& event : events) {
+            loss.replace(event.change);
+            const Level level = loss.level();
+            if (level == levels.back()) continue;
+            thresholds.push_back(event.at);
+            levels.push_back(level);
+        }
+    }
+
+    // Finish; return the least level within low .. high and the middle of its interval. The middle is taken in the
+    // angle atan(t / scale), which is finite even for unbounded intervals. On ties, the interval with the widest angle
+    // wins if `widest`, else the one nearest to 0. Intervals narrower than LEAST_ANGLE count only if there is no other.
+    Found<Level> best(double low, double high, double scale, bool widest = false) {
+        finish();
         Found<Level> found{levels[0], low};
-        bool any = false;
         double merit = -INF;
         for (const double narrowest : {LEAST_ANGLE, 0.0}) {
-            for (Index e = 0; e < size(); ++e) {
+            bool any = false;
+            for (std::size_t e = 0; e < levels.size(); ++e) {
                 const double from = e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
-                const double to = e + 1 == size() ? high : std::clamp(thresholds[e], low, high);
+                const double to = e + 1 == levels.size() ? high : std::clamp(thresholds[e], low, high);
                 if (!(to > from) || (any && levels[e] > found.level)) continue;
                 const double before = std::atan2(from, scale), after = std::atan2(to, scale);
                 const double interval_merit = widest ? after - before : -std::max({from, -to, 0.0});
@@ -187,73 +203,43 @@ struct Surface {
     }
 };
 
-// Collects the first choices and the events of all lists on a line, and computes the levels between the events.
-template <class Loss>
-class Sweep {
-    using Change = typename Loss::Change;
-    using Level = typename Loss::Level;
-
-    Loss loss;
-    std::vector<Event<Change>> events, spare;
-    Surface<Level> surface;
-
-  public:
-    explicit Sweep(Loss loss_) : loss(std::move(loss_)) {}
-
-    void clear() {
-        loss.clear();
-        events.clear();
-    }
-    void choose(Index row) { loss.choose(row); }
-    void add(double at, Index leaving, Index entering) {
-        const Change change = loss.change(leaving, entering);
-        if (Loss::matters(change)) events.push_back({at, change});
-    }
-    Level level() const { return loss.level(); }
-
-    // Sort the events and sweep over them. The surface is valid until the next line.
-    const Surface<Level>& finish() {
-        sort_events(events, spare);
-        surface.thresholds.clear();
-        surface.levels.assign(1, loss.level());
-        for (const Event<Change>& event : events) {
-            loss.replace(event.change);
-            const Level level = loss.level();
-            if (level == surface.levels.back()) continue;
-            surface.thresholds.push_back(event.at);
-            surface.levels.push_back(level);
-        }
-        return surface;
-    }
-};
-
 // A piece of a circle, in radians, and its level.
 struct Piece {
     double begin, end, level;
 };
 
-// The scores of all lists on a line or circle, for any loss.
+// Lists as columns [D, M] of features and offsets [S + 1], and the scores of all hypotheses on a line or circle.
 class Lines {
     Reals scored;  // the weights of the intercepts, empty if unknown
 
   public:
-    const ColumnLists lists;
+    const Rows<const double> columns;
+    const Span<const Index> offsets;
     Reals intercepts, slopes;
 
-    explicit Lines(ColumnLists lists_) : lists(lists_), intercepts(lists_.rows()), slopes(lists_.rows()) {}
+    Lines(Rows<const double> columns_, Span<const Index> offsets_)
+        : columns(columns_), offsets(offsets_), intercepts(n_rows()), slopes(n_rows()) {}
+
+    Index n_lists() const { return offsets.size() - 1; }
+    Index n_rows() const { return columns.columns(); }
+    Index dimension() const { return columns.rows(); }
+    // The first row of list s with the best of scores [M].
+    Index best(const Reals& scores, Index s) const {
+        return offsets[s] + largest(scores.data() + offsets[s], offsets[s + 1] - offsets[s]);
+    }
 
     // Set the intercepts to the scores at weights [D], unless they already are.
     void score(Span<const double> weights) {
         if (!scored.empty() && std::equal(scored.begin(), scored.end(), weights.begin(), weights.end())) return;
-        check_size(weights.size(), lists.dimension(), "weights");
+        check_size(weights.size(), dimension(), "weights");
         scored.assign(weights.begin(), weights.end());
-        lists.score(weights, intercepts);
+        combine(columns, weights, intercepts);
     }
 
     // Set the slopes to the scores in a direction [D].
     void turn_to(Span<const double> direction) {
-        check_size(direction.size(), lists.dimension(), "direction");
-        lists.score(direction, slopes);
+        check_size(direction.size(), dimension(), "direction");
+        combine(columns, direction, slopes);
     }
 
     // Set the intercepts to cosine * intercepts + sine * slopes: the scores at the new weights, up to rounding.
@@ -271,12 +257,13 @@ class LineSearch : public Lines {
 
     const Loss loss;
 
-    LineSearch(ColumnLists lists_, Loss loss_) : Lines(lists_), loss(loss_), right(loss), left(loss) {}
+    LineSearch(Rows<const double> columns_, Span<const Index> offsets_, Loss loss_)
+        : Lines(columns_, offsets_), loss(loss_), right(loss), left(loss) {}
 
     Level at(Span<const double> weights) {
         score(weights);
         right.clear();
-        for (Index s = 0; s < lists.count(); ++s) right.choose(lists.best(intercepts, s));
+        for (Index s = 0; s < n_lists(); ++s) right.choose(best(intercepts, s));
         return right.level();
     }
 
@@ -284,28 +271,28 @@ class LineSearch : public Lines {
                                     double scale) {
         score(weights);
         turn_to(direction);
-        const Found<Level> found = step(low, high, scale);
-        return {found.level, found.at};
+        const auto [level, at] = step(low, high, scale);
+        return {level, at};
     }
 
     // The first call sorts the rows of each list by each feature.
     std::tuple<Index, Level, double> best_coordinate(Span<const double> weights, Span<const Index> coordinates,
                                                      Rows<const double> ranges, double scale) {
-        check_size(ranges.rows(), lists.dimension(), "ranges");
+        check_size(ranges.rows(), dimension(), "ranges");
         check_size(ranges.columns(), 2, "the rows of ranges");
         check_within(coordinates, ranges.rows(), "coordinates");
         if (coordinates.size() == 0) throw std::invalid_argument("coordinates must name at least one");
         score(weights);
         if (orders.empty()) sort_by_features();
         tops.clear();
-        for (Index s = 0; s < lists.count(); ++s) tops.push_back(intercepts[lists.best(intercepts, s)]);
-        Index best = -1;
+        for (Index s = 0; s < n_lists(); ++s) tops.push_back(intercepts[best(intercepts, s)]);
+        Index chosen = -1;
         Found<Level> least{};
         for (const Index d : coordinates) {
             const Found<Level> found = coordinate_step(d, ranges[d][0], ranges[d][1], scale);
-            if (best < 0 || found.level < least.level) best = d, least = found;
+            if (chosen < 0 || found.level < least.level) chosen = d, least = found;
         }
-        return {best, least.level, least.at};
+        return {chosen, least.level, least.at};
     }
 
     std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
@@ -326,10 +313,10 @@ class LineSearch : public Lines {
     // next(t, leaving, entering) where the choice changes.
     template <class First, class Next>
     void each_event(First&& first, Next&& next) {
-        for (Index s = 0; s < lists.count(); ++s) {
-            const Index begin = lists.begin(s);
+        for (Index s = 0; s < n_lists(); ++s) {
+            const Index begin = offsets[s];
             envelope.upper(
-                {intercepts.data() + begin, slopes.data() + begin}, lists.end(s) - begin,
+                {intercepts.data() + begin, slopes.data() + begin}, offsets[s + 1] - begin,
                 [&](Row i) { first(begin + i); }, [&](double t, Row a, Row b) { next(t, begin + a, begin + b); });
         }
     }
@@ -338,7 +325,7 @@ class LineSearch : public Lines {
     Found<Level> step(double low, double high, double scale, bool widest = false) {
         right.clear();
         each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
-        return right.finish().best(low, high, scale, widest);
+        return right.best(low, high, scale, widest);
     }
 
     // Find the pieces of the circle cos(t) intercepts + sin(t) slopes within low .. high, where -pi <= low <= 0 <= high
@@ -347,8 +334,8 @@ class LineSearch : public Lines {
         const bool both = low < -PI / 2 || high > PI / 2;
         right.clear();
         left.clear();
-        for (Index s = 0; s < lists.count(); ++s) {
-            const Index begin = lists.begin(s), n = lists.end(s) - begin;
+        for (Index s = 0; s < n_lists(); ++s) {
+            const Index begin = offsets[s], n = offsets[s + 1] - begin;
             const RoundedPoints points{intercepts.data() + begin, slopes.data() + begin};
             const Extremes extremes = find_extremes(points.xs, points.ys, n);
             right.choose(begin + extremes.bottom_right);
@@ -361,44 +348,45 @@ class LineSearch : public Lines {
         }
         found.clear();
         // Add the intervals of the half circle around a middle, also a turn before, for angles beyond pi.
-        const auto add = [&](const Surface<Level>& surface, double middle) {
+        const auto add = [&](Sweep<Loss>& half, double middle) {
+            half.finish();
             double begin = middle - PI / 2;
-            for (Index e = 0; e < surface.size(); ++e) {
-                const bool last = e + 1 == surface.size();
-                const double end = middle + (last ? PI / 2 : std::atan(surface.thresholds[e]));
+            for (std::size_t e = 0; e < half.levels.size(); ++e) {
+                const bool last = e + 1 == half.levels.size();
+                const double end = middle + (last ? PI / 2 : std::atan(half.thresholds[e]));
                 for (const double turn : {0.0, 2 * PI}) {
                     const double from = std::max(begin - turn, low), to = std::min(end - turn, high);
-                    if (to > from) found.push_back({from, to, static_cast<double>(surface.levels[e])});
+                    if (to > from) found.push_back({from, to, static_cast<double>(half.levels[e])});
                 }
                 begin = end;
             }
         };
-        add(right.finish(), 0.0);
-        if (both) add(left.finish(), PI);
+        add(right, 0.0);
+        if (both) add(left, PI);
     }
 
   private:
     void sort_by_features() {
-        orders.resize(lists.dimension() * lists.rows());
-        for (Index d = 0; d < lists.dimension(); ++d) {
-            const Span<const double> column = lists.columns[d];
-            const auto order = orders.begin() + d * lists.rows();
-            std::iota(order, order + lists.rows(), 0);
-            for (Index s = 0; s < lists.count(); ++s)
-                std::stable_sort(order + lists.begin(s), order + lists.end(s),
+        orders.resize(dimension() * n_rows());
+        for (Index d = 0; d < dimension(); ++d) {
+            const Span<const double> column = columns[d];
+            const auto order = orders.begin() + d * n_rows();
+            std::iota(order, order + n_rows(), 0);
+            for (Index s = 0; s < n_lists(); ++s)
+                std::stable_sort(order + offsets[s], order + offsets[s + 1],
                                  [&](Row a, Row b) { return column[a] < column[b]; });
         }
     }
 
     Found<Level> coordinate_step(Index d, double low, double high, double scale) {
-        const RoundedPoints points{intercepts.data(), lists.columns[d].data()};
-        const Span<const Row> order = Span<const Row>(orders).part(d * lists.rows(), (d + 1) * lists.rows());
+        const RoundedPoints points{intercepts.data(), columns[d].data()};
+        const Span<const Row> order = Span<const Row>(orders).part(d * n_rows(), (d + 1) * n_rows());
         right.clear();
-        for (Index s = 0; s < lists.count(); ++s)
+        for (Index s = 0; s < n_lists(); ++s)
             envelope.sorted_upper(
-                points, order.part(lists.begin(s), lists.end(s)), tops[s], [&](Row row) { right.choose(row); },
+                points, order.part(offsets[s], offsets[s + 1]), tops[s], [&](Row row) { right.choose(row); },
                 [&](double t, Row a, Row b) { right.add(t, a, b); });
-        return right.finish().best(low, high, scale, false);
+        return right.best(low, high, scale);
     }
 
     std::vector<Row> orders;  // [D, M] the rows of each list, sorted by each feature

@@ -21,12 +21,9 @@ struct Uninitialized : std::allocator<T> {
     Uninitialized() = default;
     template <class U>
     Uninitialized(const Uninitialized<U>&) {}
-    template <class U, class... Args>
-    void construct(U* place, Args&&... args) {
-        if constexpr (sizeof...(Args) == 0)
-            ::new (static_cast<void*>(place)) U;
-        else
-            ::new (static_cast<void*>(place)) U(std::forward<Args>(args)...);
+    template <class U>
+    void construct(U* place) {
+        ::new (static_cast<void*>(place)) U;
     }
 };
 

@@ -22,7 +22,6 @@ from lpmert.numeric.lists import (
     from_sizes,
     least_and_most,
     list_numbers,
-    of_lists,
     rows_of_lists,
 )
 from lpmert.quoting import quoted
@@ -67,7 +66,7 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
     low, high = least_and_most(losses, nbest.offsets)
     chosen = losses[nbest.rows_of(selection)]
     varied = high > low
-    mean = of_lists(lambda block, own: np.add.reduceat(block, own[:-1]) / np.diff(own), losses, nbest.offsets)
+    mean = np.add.reduceat(losses, nbest.offsets[:-1]) / np.diff(nbest.offsets)
     if (
         (chosen > low).any()
         or varied.sum() < 20
@@ -195,7 +194,7 @@ def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
         n_lists >= _FEWEST_LISTS
         and len(losses) >= 3 * n_lists
         and bool(((losses == 0) | (losses == 1)).all())
-        and bool((of_lists(lambda block, offsets: np.add.reduceat(block, offsets[:-1]), losses, offsets) == 1).all())
+        and bool((np.add.reduceat(losses, offsets[:-1]) == 1).all())
     )
 
 

@@ -142,32 +142,15 @@ def blocks_of_rows(rows: Array) -> Iterator[tuple[int, Array]]:
         yield begin, rows[begin : begin + _BLOCK]
 
 
-def of_lists(figure: Callable[[Array, IntArray], Array], values: Array, offsets: IntArray) -> Array:
-    """Apply `figure` to values [M] block by block, and return its results [S] for all lists.
-
-    figure: takes the values [m] of a block and the offsets of its lists, and returns one row for each list.
-    """
-    parts = []
-    for _, rows, block_offsets in blocks_of_lists(offsets):
-        parts.append(np.asarray(figure(values[rows], block_offsets)))
-    return joined(parts)
-
-
 def least_and_most(values: Array, offsets: IntArray) -> tuple[Array, Array]:
     """Return the least and the greatest of the values [M] of each list [S]."""
-    ends = of_lists(
-        lambda block, own: np.stack([end.reduceat(block, own[:-1]) for end in (np.minimum, np.maximum)], axis=1),
-        values,
-        offsets,
-    )
-    return ends[:, 0], ends[:, 1]
+    return np.minimum.reduceat(values, offsets[:-1]), np.maximum.reduceat(values, offsets[:-1])
 
 
 def joined(parts: list[Array]) -> Array:
     """Concatenate parts [m, ...]; this empties their list, so that each part is freed once it is copied."""
-    sizes = [len(part) for part in parts]
-    rows: Array = np.empty((sum(sizes), *parts[0].shape[1:]), dtype=parts[0].dtype)
-    end = len(rows)
+    end = sum(map(len, parts))
+    rows: Array = np.empty((end, *parts[0].shape[1:]), dtype=parts[0].dtype)
     while parts:
         part = parts.pop()
         rows[end - len(part) : end] = part
@@ -248,8 +231,7 @@ def reach_of(rows: FloatArray) -> FloatArray:
     if not len(rows):
         return np.zeros(rows.shape[1])
     # reduceat over one segment: max(axis=0) is slow on many short rows
-    most, least = (end.reduceat(rows, [0], axis=0)[0] for end in (np.maximum, np.minimum))
-    return np.asarray(np.maximum(np.abs(most), np.abs(least)))
+    return np.asarray(np.maximum(np.maximum.reduceat(rows, [0])[0], -np.minimum.reduceat(rows, [0])[0]))
 
 
 def rounding_bound(weights: FloatArray, reach: FloatArray, spread: FloatArray | None = None) -> float:

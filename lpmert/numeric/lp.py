@@ -35,11 +35,8 @@ def _greet_in_silence() -> None:
     except OSError:  # standard output is closed: nothing can be printed
         return
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(nowhere, 1)
-        finally:
-            os.close(nowhere)
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
         highspy.Highs()  # type: ignore[no-untyped-call]
     finally:
         os.dup2(stdout, 1)

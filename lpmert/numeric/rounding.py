@@ -19,17 +19,11 @@ from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
 _TRIED = (0, 10, 20, 30, 40)
 """Binary places to try: few, because there may be many values."""
 
-_PIECE = 1 << 14
-"""Numbers of a block, to bound memory."""
-
 _FINEST = 60
 """Most binary places of a ray whose products can be exact."""
 
 _EXACT_BITS = 52
 """Sums below 2**52 units are exact."""
-
-_MOST_EXPONENT = 1024
-"""Exponent of the largest double, as `frexp` returns it."""
 
 
 def binary_places(values: FloatArray) -> int | None:
@@ -37,18 +31,15 @@ def binary_places(values: FloatArray) -> int | None:
 
     A p is skipped if a value times 2^p overflows.
     """
-    flat = values.reshape(-1)
-    blocks = [flat[begin : begin + _PIECE] for begin in range(0, len(flat), _PIECE)]
-    largest = max((float(max(block.max(), -block.min())) for block in blocks), default=0.0)
+    blocks = _blocks(values)
+    largest = max(float(max(block.max(initial=0.0), -block.min(initial=0.0))) for block in blocks)
     if not np.isfinite(largest):
         return None
-    most = _MOST_EXPONENT - int(np.frexp(largest)[1])
-
-    def are_multiples(p: int) -> bool:
+    for p in _TRIED:
         scaled = (block * 2.0**p for block in blocks)
-        return all(np.array_equal(np.rint(block), block) for block in scaled)
-
-    return next((p for p in _TRIED if p <= most and are_multiples(p)), None)
+        if largest * 2.0**p < np.inf and all(np.array_equal(np.rint(block), block) for block in scaled):
+            return p
+    return None
 
 
 def _places(values: FloatArray) -> IntArray:
