@@ -24,6 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -110,13 +111,23 @@ class TooLong(BaseException):
 
 
 class EntryPoint(NamedTuple):
-    """A way in. draw: makes an input of a random number generator, and tells reports of it; take: returns whether the
-    input was taken, or else refused.
+    """A way in. draw: makes an input of a random number generator; returns what reports tell of it, and a call that
+    sends it, which returns `False` or raises an `LpmertError` if the input is refused.
     """
 
     share: float
-    draw: Callable[[random.Random], tuple[str, Any]]
-    take: Callable[[Any], bool]
+    draw: Callable[[random.Random], tuple[str, Callable[[], object]]]
+
+
+def outcome_of(call: Callable[[], object]) -> str:
+    """Whether an input is taken or refused, in a message that is one of ours."""
+    try:
+        return "refused" if call() is False else "taken"
+    except lpmert.LpmertError as error:
+        message = str(error)
+        if not message.strip() or not message.replace("\n", "").isprintable():
+            raise Failed(f"the message is {message!r}") from error
+        return "refused"
 
 
 def mutate(rng: random.Random, content: bytes, others: Sequence[bytes] = ()) -> bytes:
@@ -171,16 +182,13 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
     """Every kind of files with its seeds, read as what it is or what it looks like; of several files one is changed."""
     references = dict.fromkeys(("x", "u01", *map(str, range(12))), "the cat")
 
-    def lattices(**options: Any) -> Callable[[Path], object]:
-        def read(place: Path) -> object:
-            try:
-                return lpmert.load_lattices(place / "x", references, partial=True, **options)
-            except lpmert.DataError as error:
-                if not str(error).startswith(str(place / "x")) and "no reference for utterance" not in str(error):
-                    raise Failed(f"the message names no file: {error}") from error
-                raise
-
-        return read
+    def read_lattices(place: Path, **options: Any) -> object:
+        try:
+            return lpmert.load_lattices(place / "x", references, partial=True, **options)
+        except lpmert.DataError as error:
+            if not str(error).startswith(str(place / "x")) and "no reference for utterance" not in str(error):
+                raise Failed(f"the message names no file: {error}") from error
+            raise
 
     slf = (
         b"VERSION=1.0\nUTTERANCE=x\nN=3 L=3\nI=0 W=!NULL\nI=1 W=the\nI=2 W=cat v=1\n"
@@ -198,23 +206,15 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
         '[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\nfolder = "."\n'
         '[region]\nnonnegative = true\nbounds = { am = "0..2" }\n[loop]\niterations = 3\nseed = 1\n'
     )
-    examples = ROOT / "examples"
-    asr = gzip.decompress((examples / "asr" / "nbest.tsv.gz").read_bytes()).splitlines(keepends=True)[:40]
-    candidates = (examples / "best_of_n" / "candidates.jsonl").read_bytes().splitlines(keepends=True)[:2]
-    utterance = gzip.decompress((examples / "speech" / "srilm" / "u01.nbest.gz").read_bytes())
-    columns = {"segment": "utterance", "features": "am,lm,words", "loss": "errors"}
+    utterance = gzip.decompress((ROOT / "examples" / "speech" / "srilm" / "u01.nbest.gz").read_bytes())
     kinds: dict[str, tuple[float, list[dict[str, Content]], Callable[[Path], object]]] = {
         **{name: (0.2 if name in DIALECTS else 1, [kind.files], kind.read) for name, kind in KINDS.items()},
-        **{name: (1, [{"x": text} for text in texts], lattices(format=name)) for name, texts in _graphs.KINDS.items()},
-        "slf of all fields": (1.5, [{"x": slf}], lattices(format="slf")),
-        "archives": (1, [{"x": members.getvalue()[:5120]}], lattices()),
-        "slf, examples": (
-            0.1,
-            [{"x": gzip.decompress((examples / "speech" / "lattices" / "u01.slf.gz").read_bytes())}],
-            lattices(),
-        ),
-        "tsv, examples": (0.5, [{"x": b"".join(asr)}], lambda place: lpmert.read(place / "x", **columns)),
-        "best-of-n, examples": (0.3, [{"x": b"".join(candidates)}], lambda place: lpmert.read(place / "x")),
+        **{
+            name: (1, [{"x": text} for text in texts], partial(read_lattices, format=name))
+            for name, texts in _graphs.KINDS.items()
+        },
+        "slf of all fields": (1.5, [{"x": slf}], partial(read_lattices, format="slf")),
+        "archives": (1, [{"x": members.getvalue()[:5120]}], read_lattices),
         "srilm, other forms": (
             0.6,
             [{"lists/x": utterance}, {"lists/x": "(-12.5) the cat\n(-13) a cat\n"}],
@@ -245,29 +245,13 @@ def _of_files(
     others: Sequence[bytes],
     read: Callable[[Path], object],
 ) -> EntryPoint:
-    def draw(rng: random.Random) -> tuple[str, tuple[int, str, bytes]]:
+    def draw(rng: random.Random) -> tuple[str, Callable[[], object]]:
         seed = rng.randrange(len(seeds))
         name = rng.choice(sorted(seeds[seed]))
         content = packed(rng, mutate(rng, content_of(seeds[seed][name]), others))
-        return f"{name}: {content!r}", (seed, name, content)
+        return f"{name}: {content!r}", lambda: read(put(folder / str(seed), {**seeds[seed], name: content}))
 
-    def take(drawn: tuple[int, str, bytes]) -> bool:
-        seed, name, changed = drawn
-        place = put(folder / str(seed), {**seeds[seed], name: changed})
-        try:
-            read(place)
-        except lpmert.LpmertError as error:
-            _check_message(str(error))
-            return False
-        return True
-
-    return EntryPoint(share, draw, take)
-
-
-def _check_message(message: str) -> None:
-    odd = [character for character in message if not character.isprintable() and character != "\n"]
-    if odd or not message.strip():
-        raise Failed(f"the message shows {odd[:3]}: {message!r}")
+    return EntryPoint(share, draw)
 
 
 def command_lines(folder: Path) -> EntryPoint:
@@ -275,7 +259,7 @@ def command_lines(folder: Path) -> EntryPoint:
     place = folder / "commands"
     _fill(place)
 
-    def draw(rng: random.Random) -> tuple[str, list[str]]:
+    def draw(rng: random.Random) -> tuple[str, Callable[[], object]]:
         words = [rng.choice(METHODS) if word == "METHOD" else word for word in rng.choice(LINES).split()]
         options = [word for line in LINES for word in line.split() if word.startswith("-")]
         for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
@@ -299,7 +283,7 @@ def command_lines(folder: Path) -> EntryPoint:
         searching = words[:1] in (["solve"], ["check"], ["compare"], ["tune"], ["train"])
         words = [word for word in words if word not in ("--jobs", "-j")]
         words += ["--time-limit", "0.2"] if searching else []
-        return f"lpmert {words!r}", words or [""]
+        return f"lpmert {words!r}", lambda: take(words or [""])
 
     def take(words: list[str]) -> bool:
         with chdir(place):
@@ -314,7 +298,7 @@ def command_lines(folder: Path) -> EntryPoint:
             raise Failed(f"exit code {outcome.exit_code} with {last}")
         return outcome.exit_code in (0, 3)
 
-    return EntryPoint(0.08, draw, take)
+    return EntryPoint(0.08, draw)
 
 
 def _fill(place: Path) -> None:
@@ -371,10 +355,10 @@ def try_entry_points(
     for name, entry in chosen.items():
         started = time.process_time()
         for number in range(max(1, round(inputs * entry.share / whole))):
-            told, content = entry.draw(random.Random(f"{seed}:{name}:{number}"))
+            told, call = entry.draw(random.Random(f"{seed}:{name}:{number}"))
             try:
                 with limited():
-                    outcome = "taken" if entry.take(content) else "refused"
+                    outcome = outcome_of(call)
             except (Exception, TooLong) as error:  # noqa: BLE001
                 outcome = "failed"
                 trace = traceback.extract_tb((error.__cause__ or error).__traceback__)

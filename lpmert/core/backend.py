@@ -107,7 +107,7 @@ def compile_in_place() -> None:
             environment = {**os.environ, **_toolchain()}
             options = [f"-DPython_EXECUTABLE={sys.executable}", *shlex.split(environment.get("CMAKE_ARGS", ""))]
             for command in (
-                [cmake, "--fresh", "-S", str(CORE), "-B", str(build), *generator, *options],  # it may have been moved
+                [cmake, "-S", str(CORE), "-B", str(build), *generator, *options],
                 [cmake, "--build", str(build), "--config", "Release"],
             ):
                 done = subprocess.run(

@@ -146,12 +146,6 @@ std::tuple<double, double> arc_within(const Region& region, Span<const double> w
     return {std::min(low, 0.0), std::max(high, 0.0)};
 }
 
-// The density of a piece, proportional to exp(-level / temperature), relative to the least level of its circle.
-double density(const Piece& piece, double least, double temperature) {
-    const double above = (piece.level - least) / temperature;
-    return above >= NEGLIGIBLE || piece.end - piece.begin < LEAST_WIDTH ? 0.0 : std::exp(-above);
-}
-
 // Make a direction [d] orthogonal to weights [d] of length 1, at length 1; return false if nothing is left of it.
 bool make_orthogonal(Span<const double> weights, Span<double> direction) {
     for (int round = 0; round < 2; ++round) {  // the second time because of rounding
@@ -185,7 +179,7 @@ void walk(LineSearch<Loss>& search, const Region& region, double temperature, co
     check_size(path.rows(), directions.rows(), "path");
     check_size(path.columns(), dimension, "the rows of path");
     std::vector<Piece> pieces;
-    Reals shares;
+    Reals shares;  // densities of the pieces, relative to that of the least level
     Reals direction(dimension);
     search.score(weights);
     for (Index step = 0; step < directions.rows(); ++step) {
@@ -201,7 +195,9 @@ void walk(LineSearch<Loss>& search, const Region& region, double temperature, co
         shares.clear();
         double total = 0.0, along = 0.0, across = 0.0, last = 0.0, sin_last = 0.0, cos_last = 1.0;
         for (const Piece& piece : pieces) {
-            const double share = density(piece, least, temperature);
+            const double above = (piece.level - least) / temperature;
+            const bool negligible = above >= NEGLIGIBLE || piece.end - piece.begin < LEAST_WIDTH;
+            const double share = negligible ? 0.0 : std::exp(-above);
             shares.push_back(share);
             if (!(share > 0.0)) continue;
             if (piece.begin != last) sin_last = std::sin(piece.begin), cos_last = std::cos(piece.begin);

@@ -362,10 +362,7 @@ class Ranking {
         std::sort(events.begin(), events.end(), earlier);
         Index current = 0, ahead = 0;
         for (const Event& event : events) {
-            if (run[bin(event)] != current) {
-                current = run[bin(event)];
-                ahead = before[current];
-            }
+            if (run[bin(event)] != current) current = run[bin(event)], ahead = before[current];
             const Index was = ahead;
             ahead += event.first == d ? -1 : 1;
             if (std::min(was, ahead) < k) changes.push_back(event);
@@ -487,6 +484,11 @@ class Ranking {
             leads.push_back(
                 node.leads[static_cast<Index>(chosen) * dimensions + j] == 0.0F ? 0.0 : lead(*node.rays[j], pair));
         const double unsure = next_doubt(node);
+        const auto distance = [&](Index p, Index n) {  // squared
+            const Reals &a = node.rays[p]->weights, &b = node.rays[n]->weights;
+            return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                                      [](double x, double y) { return (x - y) * (x - y); });
+        };
         Index above = -1, below = -1;
         double widest = -1.0, tie = 0.0;
         for (Index p = 0; p < dimensions; ++p) {
@@ -494,18 +496,17 @@ class Ranking {
             for (Index n = 0; n < dimensions; ++n) {
                 if (leads[n] > -8 * unsure) continue;
                 const double share = (4 * unsure - leads[n]) / (leads[p] - leads[n]);
-                const double width = std::min(share, 1 - share) * distance(*node.rays[p], *node.rays[n]);
-                if (width > widest) {
-                    widest = width;
-                    above = p;
-                    below = n;
-                    tie = share;
-                }
+                const double width = std::min(share, 1 - share) * distance(p, n);
+                if (width > widest) widest = width, above = p, below = n, tie = share;
             }
         }
         // Round the larger share first; the smaller one is then exactly the rest of 1.
         const double share = tie >= 0.5 ? tie : 1 - (1 - tie);
-        const auto ray = mixture(node.rays[above], node.rays[below], share);
+        const auto &first = node.rays[above], &second = node.rays[below];
+        Ray mixture{{}, std::max(first->level, second->level) + 1, 0, share, first, second};
+        for (Index j = 0; j < dimensions; ++j)
+            mixture.weights.push_back(share * first->weights[j] + (1 - share) * second->weights[j]);
+        const auto ray = std::make_shared<const Ray>(std::move(mixture));
         std::vector<float> fresh;
         fresh.reserve(node.pairs.size());
         for (const Pair& each : node.pairs) fresh.push_back(rounded_lead(*ray, each));
@@ -555,10 +556,7 @@ class Ranking {
             // Measured: the query with the most to lose comes first; how evenly a pair splits the node matters less.
             const double score = slack * slack * slack * std::sqrt(static_cast<double>(balance[i])) *
                                  gains[rows[pair.document]] * discounts[node.ahead[pair.document]] * scales[q];
-            if (score > most) {
-                most = score;
-                chosen = i;
-            }
+            if (score > most) most = score, chosen = i;
         }
         if (value > std::max(best, proposed) + TOLERANCE * counted) {
             candidate.assign(dimensions, 0.0);
@@ -567,21 +565,6 @@ class Ranking {
             proposed = value;
         }
         return chosen;
-    }
-
-    std::shared_ptr<const Ray> mixture(const std::shared_ptr<const Ray>& first,
-                                       const std::shared_ptr<const Ray>& second, double share) const {
-        Ray ray{{}, std::max(first->level, second->level) + 1, 0, share, first, second};
-        const double rest = 1 - share;
-        for (Index j = 0; j < dimensions; ++j)
-            ray.weights.push_back(share * first->weights[j] + rest * second->weights[j]);
-        return std::make_shared<const Ray>(std::move(ray));
-    }
-
-    // The squared distance of two rays whose absolute values sum to 1.
-    static double distance(const Ray& a, const Ray& b) {
-        return std::inner_product(a.weights.begin(), a.weights.end(), b.weights.begin(), 0.0, std::plus<>(),
-                                  [](double x, double y) { return (x - y) * (x - y); });
     }
 };
 

@@ -45,11 +45,8 @@ class Cap:
         return bool(product > 0 and excess >= 0)
 
 
-_TOLERANCE = 1e-12
-"""Gap between the largest cosine and that of a cap below which `reach_cap` leaves the answer open."""
-
-_STEPS = 50
-"""Halvings of the step inwards that `reach_cap` tries."""
+_TOLERANCE = 1e-12  # gap between the largest cosine and that of a cap below which `reach_cap` leaves the answer open
+_STEPS = 50  # halvings of the step inwards that `reach_cap` tries
 
 
 def project(rows: FloatArray, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -92,14 +89,9 @@ _WIDER = 1e-5
 _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
 _RAY_BITS = 12
-_ROOM = 1.02
-"""Factor by which a simplex around a round cone is larger than needed."""
-
-_LEAST_COSINE = 0.1
-"""Least cosine of a ray with the axis of a round cone."""
-
-_LEAST_TANGENT = 1e-5
-"""Least opening of a round cone: a narrower one would be as flat as the cone that it is to enclose."""
+_ROOM = 1.02  # factor by which a simplex around a round cone is larger than needed
+_LEAST_COSINE = 0.1  # least cosine of a ray with the axis of a round cone
+_LEAST_TANGENT = 1e-5  # least opening of a round cone: a narrower one would be as flat as that which it encloses
 
 
 def number_of_cones(n_features: int) -> int:
@@ -215,15 +207,9 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
     return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
-_MOST_CONES, _MOST_NUMBERS = 256, 1 << 23
-"""Most cones that limits may split a cover into, and most numbers that their rays may have in all."""
-
-_CUTS = 4
-"""Most cuts for each cone allowed: most parts of a cut cone may lie outside another limit, and vanish."""
-
-_FACTOR_BITS = (10, 6, 3)
-"""About how many bits the factors that mix two rays have: the first number that keeps midpoints of rays exact."""
-
+_MOST_CONES, _MOST_NUMBERS = 256, 1 << 23  # that limits may split a cover into, and numbers in their rays
+_CUTS = 4  # most cuts for each cone allowed: most parts of a cut cone may lie outside another limit
+_FACTOR_BITS = (10, 6, 3)  # of the factors that mix two rays: the first number keeps midpoints of rays exact
 _CUT_BITS = 40
 
 

@@ -18,19 +18,12 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", FloatArray, IntArray)
 
 
-def largest_of_rows(values: FloatArray) -> FloatArray:
-    """Return the largest magnitude [n] in each row of values [n, d], 0 where rows are empty."""
-    # one column after the other: numpy is slow on many short rows
-    return np.asarray(np.abs(np.ascontiguousarray(values.T)).max(axis=0, initial=0.0))
-
-
 def sizes_of_rows(values: FloatArray) -> FloatArray:
     """Return the sum of magnitudes [n] of each row of values [n, d]."""
     return np.asarray(np.abs(values) @ np.ones(values.shape[1]))
 
 
-_LINE = 8
-"""Numbers in a cache line of 64 bytes."""
+_LINE = 8  # numbers in a cache line of 64 bytes
 
 
 def columns_of(features: FloatArray) -> Iterator[FloatArray]:
@@ -121,8 +114,7 @@ def least_costs(costs: IntArray, offsets: IntArray) -> tuple[IntArray, int]:
     return costs - least[list_numbers(offsets)], sum(least.tolist())
 
 
-_BLOCK = 1 << 17
-"""About how many hypotheses a block has."""
+_BLOCK = 1 << 17  # about how many rows a block has
 
 
 def blocks_of_lists(offsets: IntArray) -> Iterator[tuple[slice, slice, IntArray]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lpmert.errors import FloatArray, IntArray, LpmertError
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, reach_cap
-from lpmert.numeric.lists import largest_of_rows, list_numbers, rows_of_lists
+from lpmert.numeric.lists import list_numbers, rows_of_lists
 from lpmert.numeric.rounding import Rounding, exact_differences
 from lpmert.system.deadline import checkpoint, time_left
 
@@ -46,11 +46,8 @@ def _greet_in_silence() -> None:
 _greet_in_silence()
 
 
-TOLERANCE = 1e-10
-"""Feasibility tolerance of the linear programs."""
-
-_HIGHS_SECONDS = 0.1
-"""Seconds that a program may take beyond the time limit; most take a hundredth of that."""
+TOLERANCE = 1e-10  # of feasibility, in the linear programs
+_HIGHS_SECONDS = 0.1  # that a program may take beyond the time limit; most take a hundredth of that
 
 
 class SolverError(LpmertError):
@@ -61,22 +58,15 @@ class MarginProgram:
     """The program "maximise t with normal.w >= t for all held normals, w in [-1, 1]^D" inside one HiGHS object."""
 
     def __init__(self, width: int) -> None:
-        options: dict[str, Any] = {
-            "output_flag": False,
-            "threads": 1,
-            "presolve": "off",
-            "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-        }
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for name, value in options.items():
+        tolerances = {f"{kind}_feasibility_tolerance": TOLERANCE for kind in ("primal", "dual")}
+        for name, value in {"output_flag": False, "threads": 1, "presolve": "off", **tolerances}.items():
             _expect_ok(self._highs.setOptionValue(name, value), f"the option {name}")
         self._columns = np.arange(width + 1, dtype=np.int32)
         self._cost = np.append(np.zeros(width), -1.0)
         self._upper = np.append(np.ones(width), highspy.kHighsInf)
 
     def clear(self) -> None:
-        """Remove all rows."""
         layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
         columns = (self._cost, -self._upper, self._upper)
         empty, index = np.empty(0), np.empty(0, dtype=np.int32)
@@ -121,9 +111,7 @@ _SMALLEST_COEFFICIENT = 1e-9
 _UNDECIDED_MARGIN = 1e-8
 _ROUNDINGS = 64
 
-_FEW = 64
-"""Comparisons checked exactly at a time."""
-
+_FEW = 64  # comparisons checked exactly at a time
 _NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
 
 
@@ -210,7 +198,8 @@ class _Comparisons:
         self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
         self.normals = features[self.chosen]
         self.normals -= features[self.other]
-        self._size = largest_of_rows(self.normals)  # at most the length
+        # at most the length; one column after the other, as numpy is slow on many short rows
+        self._size = np.abs(np.ascontiguousarray(self.normals.T)).max(axis=0, initial=0.0)
         self.normals /= np.where(self._size > 0, self._size, 1.0)[:, None]
         self.normals /= np.where(self._size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
         self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
@@ -219,7 +208,6 @@ class _Comparisons:
         return len(self.normals)
 
     def triple(self, index: int) -> tuple[int, int, int]:
-        """Return (list, chosen row, other row) of one comparison."""
         return int(self._lists[index]), int(self.chosen[index]), int(self.other[index])
 
     def find(self, rows: IntArray) -> IntArray:
@@ -295,7 +283,6 @@ class _Decision:
         self.round_size = 4 * self.width + 16
 
     def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
-        """Return the verdict; start [D]: weights to try first; rows: other rows to hold first."""
         weights = self._first_weights(start)
         if self.comparisons.confirmed(weights):
             return self._attainable(weights)
@@ -333,7 +320,6 @@ class _Decision:
         return Verdict(True, verdict.rows)
 
     def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
-        """Return the weights [D] of the largest least margin, and that margin, see `LinOptimizer.centre`."""
         checkpoint()
         first = weights = self._first_weights(start)
         if len(self.comparisons) == 0:

@@ -22,11 +22,8 @@ Rows = Sequence[Sequence[int]]
 EPSILON = float(np.finfo(np.float64).eps)
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 MANTISSA_BITS = 53
-EXACT_INTEGERS = 2**MANTISSA_BITS
-"""Up to here, float64 holds all integers."""
-
-_FINE_BITS = 900
-"""Bits of the integers that stand for weights in `rounded_inside`: fine, and within the range of float64."""
+EXACT_INTEGERS = 2**MANTISSA_BITS  # up to here, float64 holds all integers
+_FINE_BITS = 900  # of the integers that stand for weights in `rounded_inside`: within the range of float64
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,9 @@ from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.numeric import rational
 from lpmert.numeric.rational import EPSILON, MANTISSA_BITS
 
-_TRIED = (0, 10, 20, 30, 40)
-"""Binary places to try: few, because there may be many values."""
-
-_FINEST = 60
-"""Most binary places of a ray whose products can be exact."""
-
-_EXACT_BITS = 52
-"""Sums below 2**52 units are exact."""
+_TRIED = (0, 10, 20, 30, 40)  # binary places to try: few, because there may be many values
+_FINEST = 60  # most binary places of a ray whose products can be exact
+_EXACT_BITS = 52  # sums below 2**52 units are exact
 
 
 def binary_places(values: FloatArray) -> int | None:
@@ -70,12 +65,8 @@ def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> Bo
     return np.asarray((ray_places <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - ray_places)))
 
 
-_MOST_DIGITS = 15
-"""Decimals of at most so many digits have different nearest doubles."""
-
-_MOST_DECIMALS = 22
-"""Doubles do not hold larger powers of ten."""
-
+_MOST_DIGITS = 15  # decimals of at most so many digits have different nearest doubles
+_MOST_DECIMALS = 22  # doubles do not hold larger powers of ten
 _FIRST_BLOCK = 1 << 10
 _LATER_BLOCK = 1 << 14
 
@@ -163,7 +154,6 @@ class Rounding:
 
     @property
     def known(self) -> bool:
-        """Whether exact features can be computed."""
         return self.columns is not None
 
     def off(self, weights: FloatArray) -> float:
@@ -250,8 +240,7 @@ def whole_row(row: Sequence[Fraction]) -> list[int]:
 
 
 _SPLITTER = float((1 << 27) + 1)
-_SAFE = 2.0**-400
-"""Products of numbers above this do not underflow, nor do their errors."""
+_SAFE = 2.0**-400  # products of numbers above this do not underflow, nor do their errors
 
 
 def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> tuple[FloatArray, FloatArray, float]:
