@@ -35,7 +35,7 @@ from lpmert.search.method import Method
 from lpmert.system.deadline import told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import Material, Split, unseen
+from lpmert.unseen.estimate import TOO_FEW, Material, Split, unseen
 from lpmert.values import Weights, checked_limits, whole_number
 from lpmert.workers import checked_backend, using_workers
 
@@ -173,6 +173,8 @@ def compare(
     if cv is not None:
         cv, repeat = whole_number(cv, "cv", 2), whole_number(repeat, "repeat", 1)
         split = Split.of(groups, nbest.n_lists, cv, seed, repeat)
+        if split.groups < 2:
+            raise DataError(TOO_FEW)
         signature += f"|folds:{split.folds}x{split.repetitions}"
         refits = Refits(problem, split, [one for one in compared if not one.fixed], solver, limits, at_most)
         refits.check()
@@ -220,7 +222,6 @@ def compare(
         complete=complete,
         signature=signature,
         fingerprint=nbest.fingerprint,
-        held_out_fingerprint=None if held_out is None else held_out.fingerprint,
         cross_validation=found,
         unit=problem.unit,
         held_out_unit=None if test is None else test.unit,

@@ -16,7 +16,7 @@ from lpmert.unseen.estimate import Interval, doubts
 class Run:
     """One run of a method, or weights [D] from elsewhere, evaluated by decoding.
 
-    inside: whether the weights lie in the region. held_out_loss, held_out_score: `None` without held-out lists.
+    inside: whether the weights lie in the region. held_out_loss: `None` without held-out lists.
     seconds: of the search alone. seed: `None` if nothing is random; status: `None` unless a method ran. chosen [S, K],
     held_out_chosen [S', K]: the statistics of the chosen hypotheses.
     """
@@ -29,7 +29,6 @@ class Run:
     tied_lists: int
     inside: bool
     held_out_loss: float | None
-    held_out_score: float | None
     seconds: float
     seed: int | None
     status: Status | None
@@ -187,8 +186,8 @@ class Comparison(Outcome):
         Whether every run was made.
     signature : str
         Every setting that changes the numbers.
-    fingerprint, held_out_fingerprint : str, or None
-        Fingerprints of the lists and of the held-out lists.
+    fingerprint : str
+        Fingerprint of the lists.
     cross_validation : CrossValidation or None
         Its result, if it was requested and at least one repetition was completed.
     unit, held_out_unit : Unit, or None
@@ -205,7 +204,6 @@ class Comparison(Outcome):
     complete: bool
     signature: str
     fingerprint: str
-    held_out_fingerprint: str | None
     cross_validation: CrossValidation | None = None
     unit: Unit = LOSS
     held_out_unit: Unit | None = None

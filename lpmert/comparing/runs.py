@@ -165,7 +165,6 @@ class Judge:
             tied_lists=training.tied_lists,
             inside=self.problem.inside(weights),
             held_out_loss=None if test is None else test.loss,
-            held_out_score=None if test is None else test.score,
             seconds=seconds,
             seed=seed if source.random else None,
             status=status,

@@ -13,7 +13,7 @@ import numpy as np
 from lpmert.errors import DataError, DecoderError, FloatArray
 from lpmert.findings import LOSS
 from lpmert.formats.references import References, references_by_list
-from lpmert.metrics.base import Metric, SumOfLosses, Wer
+from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.contract import metric_of
 from lpmert.metrics.ratio import rates_of, unit_of
 from lpmert.metrics.text import TextCounter, reference_length, text_metric, text_unit
@@ -115,11 +115,10 @@ def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) ->
 
 
 class Cost(NamedTuple):
-    """The cost of outputs: their loss, the score of the metric, and the loss as a rate if that is known."""
+    """The cost of outputs: their loss, and the score of the metric."""
 
     loss: float
     score: float
-    rate: float | None
 
 
 class Measure:
@@ -157,7 +156,8 @@ class Measure:
             return lists
         found, self.metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
         if isinstance(self.metric, SumOfLosses):
-            self.unit = text_unit(self._settings, len(self._by_list), self.rate(1.0))
+            length = reference_length(self._settings, [*self._by_list.values()])
+            self.unit = text_unit(self._settings, len(self._by_list), None if length is None else 1.0 / length)
         else:
             self.unit = unit_of(self.metric, found.statistic_names, {}, found.n_lists)
         return found
@@ -172,13 +172,7 @@ class Measure:
         else:
             rows = decoded.lists.statistics[decoded.lists.offsets[:-1]].tolist()
         total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
-        loss, score = self.metric.loss(total), self.metric.score(total)
-        return Cost(loss, score, score if isinstance(self.metric, Wer) else self.rate(loss))
-
-    def rate(self, loss: float) -> float | None:
-        """Return a loss as a share of the words or characters of the references; `None` if it is not an error rate."""
-        length = reference_length(self._settings, [*self._by_list.values()])
-        return None if length is None else loss / length
+        return Cost(self.metric.loss(total), self.metric.score(total))
 
 
 def own_texts(decoded: Decoded) -> dict[str, str]:

@@ -18,7 +18,7 @@ from lpmert.findings import Unit, Weighted
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
-from lpmert.looping.pool import Consistency, Growth, Pool, consistency, warning
+from lpmert.looping.pool import Consistency, Pool, consistency, warning
 from lpmert.looping.steps import Step, Stepping, angle_between, check_first
 from lpmert.model.problem import Problem
 from lpmert.quoting import counted, listed, quoted
@@ -51,16 +51,14 @@ class Iteration:
         The weights of the decoding.
     loss, score : float
         Loss and score of the decoder's own outputs.
-    rate : float, optional
-        The loss as a share of the references' length, if it is an error rate.
     unit : Unit
         The unit in which the losses are shown.
     held_out_loss, held_out_unit : float and Unit, optional
         The same for held-out inputs.
     accepted : bool
         Whether the loss is at most that of the iteration from which the step started.
-    hypotheses, new_hypotheses, new_words, grown_lists : int
-        Number of hypotheses in the pool after the decoding, of new ones, of new words, and of lists with new words.
+    hypotheses, new_hypotheses : int
+        Number of hypotheses in the pool after the decoding, and of new ones.
     consistency : Consistency
         How well pool and decoder agree.
     seconds : mapping from str to float
@@ -78,15 +76,12 @@ class Iteration:
     weights: Mapping[str, float]
     loss: float
     score: float
-    rate: float | None
     unit: Unit
     held_out_loss: float | None
     held_out_unit: Unit | None
     accepted: bool
     hypotheses: int
     new_hypotheses: int
-    new_words: int
-    grown_lists: int
     consistency: Consistency
     seconds: Mapping[str, float]
     pool_loss: float | None = None
@@ -235,7 +230,7 @@ class Rounds:
             held_out = None if self.held_out is None else self.held_out.output(number, weights)
             if number == 1 and held_out is not None:  # equal inputs give equal lists, as the weights are the same
                 self.warnings += repeats(held_out.decoded.lists, output.decoded.lists)
-            growth, hypotheses, agreement = self._merged(number, weights, output)
+            new, hypotheses, agreement = self._merged(number, weights, output)
             # a method that does not minimise goes where it chooses
             accepted = centre is None or not self.stepping.method.minimises or output.cost.loss <= centre.loss
             iteration = Iteration(
@@ -247,9 +242,7 @@ class Rounds:
                 held_out_unit=None if self.held_out is None else self.held_out.measure.unit,
                 accepted=accepted,
                 hypotheses=hypotheses,
-                new_hypotheses=growth.hypotheses,
-                new_words=growth.words,
-                grown_lists=growth.lists,
+                new_hypotheses=new,
                 consistency=agreement,
                 seconds={"decode": output.seconds + (0.0 if held_out is None else held_out.seconds), "search": 0.0},
             )
@@ -260,7 +253,7 @@ class Rounds:
                 half = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
                 angle = half if angle is None else min(half, angle / 2.0)
             try:
-                self.reason = self._ended(growth, angle)
+                self.reason = self._ended(angle)
                 if not self.reason and number == most:
                     self.reason, self.finished = f"{counted(most, 'iteration')} done, the most allowed", False
                 if not self.reason:
@@ -275,8 +268,8 @@ class Rounds:
             if self.reason:
                 return
 
-    def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[Growth, int, Consistency]:
-        """Add a decoding to the pool; return its growth, its size, and how well it agrees with the decoder."""
+    def _merged(self, number: int, weights: Mapping[str, float], output: Output) -> tuple[int, int, Consistency]:
+        """Add a decoding to the pool; return the new hypotheses, all, and how well it agrees with the decoder."""
         found = output.decoded.lists
         present = {*found.list_ids}
         missing = [name for name in self.pool.list_ids if name not in present]
@@ -285,13 +278,13 @@ class Rounds:
                 f"iteration {number}: the decoder gave no hypotheses for {len(missing)} of {len(output.decoded.ids)} "
                 f"inputs, which had some before: {listed(missing)}; check that its output is complete"
             )
-        growth, lists = self.pool.add(found), self.pool.lists()
+        new, lists = self.pool.add(found), self.pool.lists()
         problem = Problem(lists, self.inputs.measure.metric)
         agreement = consistency(self.pool, problem, output.decoded, self.inputs.measure, _vector(weights))
         message = warning(agreement, self.pool.equal_words)
         if message is not None:
             self.warnings.append(f"iteration {number}: {message}")
-        return growth, lists.n_hypotheses, agreement
+        return new, lists.n_hypotheses, agreement
 
     def _step(self, number: int, start: Mapping[str, float], angle: float | None) -> Step:
         """Search the pool for the next weights, or take the step from the journal."""
@@ -306,15 +299,15 @@ class Rounds:
             step = self.stepping.step(self.pool.lists(), _vector(start), angle)
             checkpoint()  # a search that was cut short is not saved
             self.journal.keep_step(number, step)
-        self.stepping.remember(step, _vector(start))
+        self.stepping.remember(step)
         return step
 
-    def _ended(self, growth: Growth, angle: float | None) -> str:
+    def _ended(self, angle: float | None) -> str:
         """Return why no further decoding is worthwhile; an empty text if it is."""
         last = self.done[-1]
         if angle is not None and angle < LEAST_ANGLE:
             return "steps became too small"
-        if last.accepted and last.number > 1 and not growth.hypotheses:
+        if last.accepted and last.number > 1 and not last.new_hypotheses:
             return "no list grew"
         held_out = [one.held_out_loss for one in self.done if one.held_out_loss is not None]
         for what, losses in (("", [one.loss for one in self.done]), ("held-out ", held_out)):

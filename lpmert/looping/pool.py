@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,26 +13,16 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.quoting import listed, quoted
 
-POLICIES = ("all", "latest")
-"""Which of the hypotheses of a list with the same words count: all, or those of the last decoding that gave them."""
-
+POLICIES = ("all", "latest")  # which hypotheses with equal words count: all, or those of the last decoding with them
 _DECIMALS = 6  # decimals to which features are rounded for comparison; the first features are kept unrounded
 Words = tuple[str, str | bytes]  # list id and text of a hypothesis; if there are no texts, its statistics instead
-
-
-class Growth(NamedTuple):
-    """Numbers of hypotheses that a decoding added, of words that are new in their list, and of lists with new words."""
-
-    hypotheses: int
-    words: int
-    lists: int
 
 
 @dataclass
 class _Hypothesis:
     features: FloatArray
     statistics: FloatArray
-    decoding: int
+    decoding: int = 0
 
 
 class Pool:
@@ -56,7 +45,7 @@ class Pool:
         self._decodings = 0
         self._last: NBest | None = None
 
-    def add(self, lists: NBest) -> Growth:
+    def add(self, lists: NBest) -> int:
         """Add the lists of a decoding.
 
         Parameters
@@ -66,8 +55,8 @@ class Pool:
 
         Returns
         -------
-        Growth
-            How many hypotheses, words and lists are new or have grown.
+        int
+            Number of new hypotheses.
 
         Raises
         ------
@@ -77,20 +66,15 @@ class Pool:
         if self._last is not None and _columns(self._last) != _columns(lists):
             raise DataError("the pool's lists have other features, statistics or no texts; read all in the same way")
         self._last, self._decodings = lists, self._decodings + 1
-        hypotheses, new, grown = 0, 0, set()
+        new = 0
         ids = np.repeat(np.array(lists.list_ids, dtype=object), np.diff(lists.offsets)).tolist()
         every = lists.texts if lists.texts is not None else [row.tobytes() for row in lists.statistics]
         for name, words, row, statistics in zip(ids, every, lists.dense_features(), lists.statistics, strict=True):
             known = self._known.setdefault((name, words), {})
-            if not known:
-                new += 1
-                grown.add(name)
             key = (np.round(row, _DECIMALS) + 0.0).tobytes()
-            if key not in known:
-                hypotheses += 1
-                known[key] = _Hypothesis(row, statistics, self._decodings)
-            known[key].decoding = self._decodings
-        return Growth(hypotheses, new, len(grown))
+            new += key not in known
+            known.setdefault(key, _Hypothesis(row, statistics)).decoding = self._decodings
+        return new
 
     @property
     def list_ids(self) -> tuple[str, ...]:
@@ -118,22 +102,17 @@ class Pool:
         )
 
     @property
-    def n_words(self) -> int:
-        """Number of different words, summed over lists."""
-        return len(self._known)
-
-    @property
-    def spread(self) -> tuple[int, float, str]:
-        """How many words of a list came with several features; their spread in the feature that differs most, as the
-        median of the maximum minus the minimum; and the name of that feature. 0 and empty if there are none.
+    def spread(self) -> tuple[int, int, float, str]:
+        """How many words the lists have; how many of these came with several features; their spread in the feature that
+        differs most, as the median of the maximum minus the minimum; and its name. 0 and empty if there are none.
         """
         every = self._known.values()
         several = [np.ptp([one.features for one in known.values()], axis=0) for known in every if len(known) > 1]
         if not several or self._last is None or self._last.texts is None:
-            return 0, 0.0, ""
+            return len(every), 0, 0.0, ""
         medians = np.median(several, axis=0)
         most = int(np.argmax(medians))
-        return len(several), float(medians[most]), self._last.names[most]
+        return len(every), len(several), float(medians[most]), self._last.names[most]
 
 
 def _columns(lists: NBest) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
@@ -176,9 +155,7 @@ class Consistency:
 
 
 _ROUNDING = 1e-9  # maximum difference between two scores of the same hypothesis, relative to the largest score
-
-_MOST_GAP, _FEWEST_LISTS = 0.1, 5
-"""A warning follows if the losses of pool and decoder differ by more than this share, and in at least so many lists."""
+_MOST_GAP, _FEWEST_LISTS = 0.1, 5  # share by which losses, and lists in which pool and decoder differ before a warning
 
 
 def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure, weights: FloatArray) -> Consistency:
@@ -196,18 +173,8 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     margin = _ROUNDING * float(np.abs(scores).max(initial=0.0))
     pooled = zip(lists.list_ids, scores[rows].tolist(), strict=True)
     errors = sum(score > best.get(name, -np.inf) + margin for name, score in pooled)
-    equal_words, spread, feature = pool.spread
-    return Consistency(
-        lists=lists.n_lists,
-        own_differs=differs,
-        search_errors=errors,
-        pool_loss=found.loss,
-        own_loss=measure.own(decoded, {*lists.list_ids}).loss,
-        words=pool.n_words,
-        equal_words=equal_words,
-        spread=spread,
-        feature=feature,
-    )
+    own_loss = measure.own(decoded, {*lists.list_ids}).loss
+    return Consistency(lists.n_lists, differs, errors, found.loss, own_loss, *pool.spread)
 
 
 def warning(found: Consistency, policy: str) -> str | None:

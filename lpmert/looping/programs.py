@@ -39,8 +39,7 @@ _BLOCK = 1 << 16
 _SHOWN = 80
 _GRACE_SECONDS = 5.0  # how long a program may take to end once its input is closed
 _LOOK_SECONDS = 0.2  # seconds between looks at the limits of the call while a program computes
-_MESSAGE_SECONDS = 1.0
-"""How long to wait for the last messages of a killed program: a process that left its group may keep the pipe open."""
+_MESSAGE_SECONDS = 1.0  # wait for last messages of a killed program: what left its group may keep the pipe open
 
 
 def _check_program(command: object, folder: object) -> None:

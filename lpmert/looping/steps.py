@@ -49,7 +49,7 @@ class Step:
 class Stepping:
     """Makes steps by a method.
 
-    first: the weights [D] that set the scale. history: of the steps so far, for `stabilised`.
+    first: the weights [D] of the first decoding, which set the scale. history: of decodings so far, for `stabilised`.
     """
 
     method: Method
@@ -59,6 +59,9 @@ class Stepping:
     first: FloatArray
     seed: int
     history: list[Iteration] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.history.append(Iteration(normalised(self.first), ()))
 
     def reason_to_stay(self, step: Step) -> str:
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
@@ -73,16 +76,10 @@ class Stepping:
         """Return the method that searches within an angle in degrees: `auto` if the own method cannot."""
         return self.method if angle is None or self.method.takes_caps else Auto()
 
-    def remember(self, step: Step, start: FloatArray) -> None:
-        """Add a step from weights [D], new or from the journal, to the history."""
-        if isinstance(self.method, Stabilised):
-            self.history[:] = self._before(start)
-            weights = normalised(np.array([*step.weights.values()]))
-            self.history.append(Iteration(weights, tuple(map(np.array, step.optima))))
-
-    def _before(self, start: FloatArray) -> list[Iteration]:
-        """Return the history; if it is empty, the weights [D] of the first decoding."""
-        return [*self.history] or [Iteration(normalised(start), ())]
+    def remember(self, step: Step) -> None:
+        """Add a step, new or from the journal, to the history."""
+        weights = normalised(np.array([*step.weights.values()]))
+        self.history.append(Iteration(weights, tuple(map(np.array, step.optima))))
 
     def step(self, lists: NBest, start: FloatArray, angle: float | None) -> Step:
         clock, names, region = Deadline(), lists.names, self.region
@@ -91,7 +88,7 @@ class Stepping:
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
         problem = Problem(lists, self.measure.metric, region=region)
         before = problem.evaluate(start).loss
-        earlier = self._before(start)
+        earlier = [*self.history]
         searching = self.within(angle)
         method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
         found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))

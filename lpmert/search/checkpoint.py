@@ -34,7 +34,6 @@ _SHARE = 0.02  # largest share of the time that writing checkpoints may take
 _ARRAY = "array"
 
 _STATE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RuntimeError)
-"""Errors that arise from reading or resuming a state that no search has written."""
 
 _NO_SUCH = "holds no state of such a search, whatever its checksum says"
 

@@ -30,9 +30,7 @@ from lpmert.system.memory import Allowance, give_back
 
 logger = logging.getLogger("lpmert")
 
-REPORT_SECONDS = 0.5
-"""Seconds beyond the time limit in which the report may move the weights to the centre of their cell."""
-
+REPORT_SECONDS = 0.5  # beyond the time limit, in which the report may move the weights to the centre of their cell
 _TRACE = 1000  # most points of a trace: when there are more, every second point is dropped
 _PAUSE = 0.1  # least seconds between two calls of the callback within one slice
 
@@ -56,9 +54,8 @@ def solve(
     """
     check_fits(method, problem)
     if checkpoint is not None and not method.proves:
-        raise MethodError(
-            f"method {quoted(method.name)} keeps no checkpoints; those that prove an optimum do: use auto"
-        )
+        trouble = "keeps no checkpoints; those that prove an optimum do: use auto"
+        raise MethodError(f"method {quoted(method.name)} {trouble}")
     limits, interrupts = limits or Limits(), Interrupts()
 
     def identity() -> Mapping[str, str]:
@@ -100,22 +97,18 @@ def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, sta
 
 def check_fits(method: Method, problem: AnyProblem) -> None:
     """Raise `MethodError` if the method cannot take lattices, or this metric or region."""
-    canonical = problem.canonical
+    form, who = problem.canonical, f"method {quoted(method.name)}"
     if isinstance(problem, LatticeProblem):
         if not method.takes_lattices:
-            capable = [name for name in METHODS.own if METHODS.build(name).takes_lattices]
-            raise MethodError(
-                f"method {quoted(method.name)} needs N-best lists: make them with --n-best or lpmert.n_best; "
-                f"all paths of lattices are searched by {listed(capable)}"
-            )
+            capable = listed([name for name in METHODS.own if METHODS.build(name).takes_lattices])
+            remedy = f"make them with --n-best or lpmert.n_best; all paths of lattices are searched by {capable}"
+            raise MethodError(f"{who} needs N-best lists: {remedy}")
         return
-    if not (canonical.additive or method.takes_ratios or (canonical.totals.fraction and method.takes_fractions)):
-        raise MethodError(
-            f"method {quoted(method.name)} needs an additive loss, and metric {quoted(problem.metric.name)} is not "
-            "additive; use auto, cells or choices"
-        )
-    if not (canonical.cap is None or method.takes_caps):
-        raise MethodError(f"method {quoted(method.name)} cannot keep to a cosine; use auto, choices, cells or lp-mert")
+    if not (form.additive or method.takes_ratios or (form.totals.fraction and method.takes_fractions)):
+        trouble = f"needs an additive loss, and metric {quoted(problem.metric.name)} is not additive"
+        raise MethodError(f"{who} {trouble}; use auto, cells or choices")
+    if not (form.cap is None or method.takes_caps):
+        raise MethodError(f"{who} cannot keep to a cosine; use auto, choices, cells or lp-mert")
 
 
 def _give_back(problem: AnyProblem) -> None:

@@ -21,17 +21,13 @@ from lpmert.metrics.base import RatioMetric
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 
-_STEP, _STEP_BESIDE, _BESIDE = 0.2, 0.1, 0.3
-"""Standard deviation of the first draws, for a start of length 1; the same for a run that starts near the best weights
-so far; and the distance of such a start from these.
-"""
-
+_STEP = 0.2  # standard deviation of the first draws, for a start of length 1
+_STEP_BESIDE = 0.1  # the same for a run that starts near the best weights so far
+_BESIDE = 0.3  # distance of such a start from the best weights, for weights of length 1
 _PATIENCE = 120  # draws in a row without an improvement after which a run ends, times the number of features
 _SMALLEST = 1e-7  # standard deviation, for weights of length 1, below which all draws are practically equal
 _RIDGE = 1e-6  # share of the widest direction's variance below which a direction is not stretched further
-
-_WITHIN = 1.0 - 1e-9
-"""Where draws outside of the region are moved to, as a share of the way from its interior to its border."""
+_WITHIN = 1.0 - 1e-9  # where draws outside of the region are moved to, as a share of the way from inside to its border
 
 
 class Evolution:

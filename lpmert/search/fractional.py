@@ -15,11 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.errors import MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.presolve import whole_fractions
 from lpmert.numeric.lists import least_costs
-from lpmert.quoting import quoted
 from lpmert.search.incumbent import moved
 from lpmert.search.method import Combined, Incumbent, Search
 
@@ -38,9 +36,7 @@ class FractionSearch(Combined):
 
     def __init__(self, canonical: Canonical, incumbent: Incumbent, start: Start) -> None:
         totals = canonical.totals
-        fraction = totals.fraction
-        if fraction is None:
-            raise MethodError(f"metric {quoted(totals.metric.name)} is no fraction of sums")
+        fraction: Any = totals.fraction
         super().__init__(incumbent)
         self._canonical = canonical
         self._start = start

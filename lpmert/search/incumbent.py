@@ -29,8 +29,7 @@ from lpmert.search.evolution import Evolution
 from lpmert.search.method import Incumbent, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, heeding, out_of_time
 
-_LEAST_SCALED = 1e-100
-"""Weights are not scaled to absolute values below this or above its inverse: sums could overflow or underflow."""
+_LEAST_SCALED = 1e-100  # no weights are scaled below this or above its inverse: sums could overflow or underflow
 
 
 def normalised(weights: FloatArray) -> CallerWeights:
@@ -80,9 +79,7 @@ def moved(
         yield weights + (scaled / (np.abs(step).max(initial=0.0) or 1.0) if alike else scaled)
 
 
-_USUAL_FEATURES = 6
-"""With fewer features, searches are shorter and have fewer good weights to find: descents get a smaller budget."""
-
+_USUAL_FEATURES = 6  # with fewer, searches are shorter and find fewer good weights: descents get a smaller budget
 _CAP_BUDGET, _RATIO_BUDGET = (3_000_000, 20, 400), (30_000_000, 200, 3000)
 """Budgets of line searches within a cap and on a ratio: hypotheses times searches, fewest and most searches."""
 

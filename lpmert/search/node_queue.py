@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from lpmert.errors import FloatArray
 from lpmert.workers import Pending, Shared, Unit, current_workers
@@ -117,8 +117,7 @@ class NodeQueue:
 
     def submit_batches(self, unit_for: Callable[[list[OpenNode], int], Call]) -> None:
         """Submit batches until all slots are taken; if few nodes wait, divide them among the free slots."""
-        if self._shared is None:
-            raise RuntimeError("nothing is shared yet")
+        shared = cast(Shared, self._shared)
         while (self._waiting or self._kept_batches) and len(self._in_flight) < self._slots:
             if self._kept_batches:
                 nodes = self._kept_batches.popleft()
@@ -129,7 +128,7 @@ class NodeQueue:
             grown = max(1, min(_LARGEST, self._submitted // (_GROWTH * self._slots)))
             size = max(_SMALLEST, min(grown, len(self._waiting) // self._slots))
             unit, arguments = unit_for(nodes, max(1, int(size * self._unit)))
-            self._in_flight.append((nodes, self._workers.submit(unit, self._shared, *arguments)))
+            self._in_flight.append((nodes, self._workers.submit(unit, shared, *arguments)))
             self._submitted += 1
 
     def cancel(self) -> None:

@@ -271,14 +271,9 @@ def _whitening(problem: Problem) -> FloatArray:
 
 DRAWN = 50  # random weights near the start whose winning paths are in the first lists
 NEAR = 0.5  # weights are near the start if at most this share of the lattices, or one of them, chooses another path
-
-_HALVINGS = 60
-"""How often the distance of random weights from the start is halved, until they are near it and in the region."""
-
+_HALVINGS = 60  # how often the distance of random weights from the start is halved, until they are near it and inside
 MOST_CATALOGUES = 10  # maximum number of averages, each on lists extended by the one before
-
-ENOUGH = 0.1
-"""Mean error, in temperatures, of the loss on the lists along the chains up to which the lists are good enough."""
+ENOUGH = 0.1  # mean error of losses along the chains, in temperatures, up to which the lists are good enough
 
 
 def average_over_paths(

@@ -197,17 +197,6 @@ def fit(
     return Fit(found, averaged if problem.inside(averaged) else found, average)
 
 
-def groups_of(groups: Sequence[Hashable] | None, n_lists: int) -> IntArray:
-    """Return the group of each list [S], numbered from 0; raises `DataError` unless there is an entry for each list."""
-    if groups is None:
-        return np.arange(n_lists)
-    groups = checked_sequence(groups, "groups")
-    if len(groups) != n_lists:
-        raise DataError(f"groups must have one entry for each of the {n_lists} lists; got {len(groups)}")
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class Split:
     """Random folds of lists, drawn once or several times; group [S]: the number of each list's group."""
@@ -219,16 +208,19 @@ class Split:
 
     @classmethod
     def of(cls, groups: Sequence[Hashable] | None, n_lists: int, folds: int, seed: int, repetitions: int = 1) -> Split:
-        """Return the folds of lists; raises `DataError` if there are fewer than two groups."""
-        group = groups_of(groups, n_lists)
-        n_groups = int(group.max(initial=-1)) + 1
-        if n_groups < 2:
-            raise DataError(TOO_FEW)
-        return cls(group, min(folds, n_groups), seed, repetitions)
+        """Return the folds of lists, of which each has an entry in `groups`; raises `DataError` for other groups."""
+        group = np.arange(n_lists)
+        if groups is not None:
+            groups = checked_sequence(groups, "groups")
+            if len(groups) != n_lists:
+                raise DataError(f"groups must have one entry for each of the {n_lists} lists; got {len(groups)}")
+            numbers: dict[Hashable, int] = {}
+            group = np.array([numbers.setdefault(one, len(numbers)) for one in groups], dtype=np.int64)
+        return cls(group, min(folds, int(group.max(initial=-1)) + 1), seed, repetitions)
 
     @property
     def groups(self) -> int:
-        return int(self.group.max()) + 1
+        return int(self.group.max(initial=-1)) + 1
 
     def of_groups(self, repetition: int = 0) -> IntArray:
         """Return the fold [G] of each group."""

@@ -32,7 +32,6 @@ from lpmert.unseen.estimate import (
     doubts,
     estimate_of,
     fit,
-    groups_of,
     like,
     unseen,
 )
@@ -266,15 +265,14 @@ def tune(
     with interrupts, deadline.running(), using_workers(backend, jobs):
         with allowance.enforced(if_any=True):
             problem = problem_of(divisible(nbest), metric, ties, region)
-        group = groups_of(groups, nbest.n_lists)
+        split = Split.of(groups, nbest.n_lists, folds, seed)
         test = None if held_out is None else unseen(held_out, nbest)
         fitted = fit(problem, seed, deadline.left, on_steps=partial(report, "average"))
         seconds = {"average": deadline.seconds}
         estimate, unestimated = None, ""
-        if not quick and group.max() == 0:
+        if not quick and split.groups < 2:
             unestimated = TOO_FEW
         elif not quick:
-            split = Split.of(groups, nbest.n_lists, folds, seed)
             estimate = cross_validated(problem, split, deadline, partial(report, "cross-validation"))
             if estimate is None:
                 ended = "was interrupted" if interrupts.pressed else "did not end in time"

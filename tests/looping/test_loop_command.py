@@ -54,7 +54,7 @@ def test_what_is_shown_is_in_the_unit_of_the_metric(tmp_path: Path) -> None:
         first = json.loads((tmp_path / "out.json").read_text())["iterations"][0]
         shown, row, *_ = (" ".join(line.split()) for line in outcome.stderr.splitlines())
         assert shown.startswith(heading)
-        counts = f"{first['loss']:g} {100 * (first['rate'] or 0):.2f}%"
+        counts = f"{first['loss']:g} {100 * first['loss'] / 60:.2f}%"
         assert row.startswith(f"1 {first['score']:.2f} - " if metric == "bleu" else f"1 {counts} - ")
 
 
