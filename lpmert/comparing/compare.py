@@ -154,6 +154,7 @@ def compare(
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     if methods is None:
         methods = DEFAULT_METHODS if isinstance(problem, Problem) else DEFAULT_ON_LATTICES
+    chosen: list[tuple[str | None, Method]]
     if isinstance(methods, Mapping):
         chosen = [(name, method_of(method)) for name, method in methods.items()]
     else:

@@ -57,34 +57,8 @@ class Checkpoint:
 
     path: Path | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
-    resume: bool = False
     state: State | None = None
     _due: float = field(default_factory=lambda: time.monotonic() + _EVERY, init=False)
-
-    def begin(self) -> None:
-        """Read the state to resume from, if there is one.
-
-        Raises `DataError` if the file belongs to another search or is damaged, or if it exists but `resume` is unset.
-        """
-        if self.path is None:
-            return
-        if not self.path.exists():
-            if self.resume:
-                logger.warning("%s: there is no checkpoint yet; the search begins anew", self.path)
-            return
-        if not self.path.is_file():
-            raise DataError("is no regular file; keep checkpoints in another place", path=self.path)
-        if not self.resume:
-            raise DataError("holds a search already: continue it (resume), or remove the file", path=self.path)
-        header, state = _read(self.path)
-        for name, value in self.identity.items():
-            if header.get(name) != value:
-                raise DataError(
-                    f"is of another search ({name}: {quoted(str(header.get(name)))} there, {quoted(value)} here); "
-                    "name another file, or use its settings",
-                    path=self.path,
-                )
-        self.state = state
 
     def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
         """Write the state if a checkpoint is due, or at the end of the search (`now`). Failures are only logged."""
@@ -118,7 +92,7 @@ class Checkpoint:
 def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint]:
     """Yield the checkpoint of a search, and keep its file locked while the block runs.
 
-    Raises `DataError` as `Checkpoint.begin`, and if another search holds the file; `MethodError` if the path is none.
+    Raises `DataError` as `state_in`, and if another search holds the file; `MethodError` if the path is none.
     """
     if file is None:
         yield Checkpoint()
@@ -127,9 +101,29 @@ def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]
         raise MethodError(f"checkpoint must be a path, or None; got {quoted(file.path)}")
     path = Path(file.path)
     with owned(path.resolve(), path):
-        checkpoint = Checkpoint(path, identity(), file.resume)
-        checkpoint.begin()
-        yield checkpoint
+        known = identity()
+        yield Checkpoint(path, known, state_in(path, known, resume=file.resume))
+
+
+def state_in(path: Path, identity: Mapping[str, str], *, resume: bool) -> State | None:
+    """Return the state to resume from, if there is one.
+
+    Raises `DataError` if the file belongs to another search or is damaged, or if it exists but `resume` is unset.
+    """
+    if not path.exists():
+        if resume:
+            logger.warning("%s: there is no checkpoint yet; the search begins anew", path)
+        return None
+    if not path.is_file():
+        raise DataError("is no regular file; keep checkpoints in another place", path=path)
+    if not resume:
+        raise DataError("holds a search already: continue it (resume), or remove the file", path=path)
+    header, state = _read(path)
+    for name, value in identity.items():
+        if (there := header.get(name)) != value:
+            change = f"{name}: {quoted(str(there))} there, {quoted(value)} here"
+            raise DataError(f"is of another search ({change}); name another file, or use its settings", path=path)
+    return state
 
 
 def identity_of(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:

@@ -180,8 +180,8 @@ class Driver(Watch):
             found = first_incumbent(problem, self.seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
-            lattices = isinstance(problem, LatticeProblem)
-            found = any_on_lattices(problem) if lattices else any_incumbent(problem.canonical)
+            form = problem.canonical
+            found = any_on_lattices(problem) if isinstance(problem, LatticeProblem) else any_incumbent(form)
         self.incumbent_seconds = self.deadline.seconds - began
         self.first_loss = problem.canonical.loss_of(found.cost)
         return replace(found, cost=int(min(found.cost, self.cutoff_cost)))

@@ -336,8 +336,8 @@ def bound_on_loss(form: Canonical, cost: int, unseen: float = 0.0) -> float:
 
 def _of_weights(problem: Problem, weights: CallerWeights, evaluation: Evaluation) -> Iterator[Diagnostic]:
     """Yield warnings about weights [D]: suspiciously good ones, or ones that the digits of reports would worsen."""
-    told = problem.losses is None or problem.data_warnings
-    if not told and (doubt := too_good(problem.nbest, problem.losses, evaluation.selection)):
+    losses = None if problem.data_warnings else problem.losses
+    if losses is not None and (doubt := too_good(problem.nbest, losses, evaluation.selection)):
         yield doubt
     rounded = np.round(weights, SHOWN_DECIMALS)
     if not np.array_equal(rounded, weights) and rounded.any() and not out_of_time():

@@ -101,7 +101,7 @@ def test_damaged_files_are_refused(data: st.DataObject, kept: Path, tmp_path: Pa
     path.write_bytes(found)
     refused = pytest.raises(DataError, match=rf"^{path}: is (no|a damaged) checkpoint")
     with nullcontext() if found == content else refused:
-        checkpoint.Checkpoint(path, {}, resume=True).begin()
+        checkpoint.state_in(path, {}, resume=True)
 
 
 def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
         now[0] += 5.0
 
     monkeypatch.setattr(checkpoint, "_write", write)
-    kept = checkpoint.Checkpoint(tmp_path / "kept.npz", {}, resume=False)
+    kept = checkpoint.Checkpoint(tmp_path / "kept.npz")
     while now[0] < 3600.0:
         kept.keep(dict)
         now[0] += 1.0

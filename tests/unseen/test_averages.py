@@ -364,3 +364,13 @@ def test_what_wins_far_from_the_start_counts_neither_for_the_unit_nor_for_the_av
     weights = problem.to_caller(average.weights)
     assert weights[0] > abs(weights[1])
     assert lpmert.evaluate(lattices, weights.tolist()).loss == 0.0
+
+
+def test_the_unit_of_temperature_is_that_of_the_region(monkeypatch):
+    """Paths with a large loss win only at weights of the other sign, which an average near the start does not reach."""
+    features = [[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]
+    lattices = Lattices(features, [0, 3], [0, 0, 0], [1, 1, 1], ["a", "b", "c"], losses=[0, 2, 100])
+    problem = LatticeProblem(lattices, "loss", Region(nonnegative=True))
+    monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
+    average = averaging.average_around(problem, problem.to_canonical(CallerWeights(np.array([2.0, 1.0]))), seed=0)
+    assert average.unit == pytest.approx(1.0)  # of a and b, drawn with replacement
