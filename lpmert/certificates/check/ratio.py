@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import floor, prod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,8 @@ _SLOPE_BITS = 48
 """Slopes are rounded down to multiples of 2**-_SLOPE_BITS."""
 
 
-class Interval(NamedTuple):
-    """A number that lies between two fractions."""
-
-    low: Fraction
-    high: Fraction
+Interval = tuple[Fraction, Fraction]
+"""Two fractions between which a number lies."""
 
 
 class RatioClaim(Claim):
@@ -41,22 +37,23 @@ class RatioClaim(Claim):
     sums: Sums
 
     def __init__(self, metric: RatioMetric, statistics: FloatArray) -> None:
-        self.ratio = Ratio(metric)
-        self.several = self.ratio.fraction is None
+        self.fraction = fraction_of(metric)
+        self.several = self.fraction is None
         self.values = [tuple(map(int, row)) for row in statistics.tolist()]
-
-    def loss(self, sums: Sums) -> Fraction:
-        return self.ratio.loss(sums)
-
-    def compared(self, sums: Sums) -> int:
-        return self.ratio.compared(sums, self.sums)
+        self._bleu = metric.kind == BLEU
+        if self.several and metric.kind not in (BLEU, CHRF):
+            raise CertificateError(f"no proof is known for the formula of {metric.name!r:.40}")
+        self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
 
     def set_bound(self, sums: Sums, bound: Fraction) -> None:
         """Set the sums of the header, and check that the bound is their loss."""
         counts = len(sums) == len(self.values[0]) and min(sums) >= 0 and not max(sums) >> 63
-        if not counts or not self.ratio.possible(sums) or self.loss(sums) != bound:
+        if not counts or not self.possible(sums) or self.loss(sums) != bound:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.sums = sums
+
+    def compared(self, sums: Sums) -> int:
+        return self.order(sums, self.sums)
 
     def is_tight(self, least: float) -> bool:
         """Whether a tree that shows this least sum, or least excess of several sums, proves exactly the bound.
@@ -64,18 +61,15 @@ class RatioClaim(Claim):
         A loss of 1 may be the bound although no sum is the goal: BLEU and chrF lose no more, and a denominator of 0
         loses 1.
         """
-        if self.ratio.fraction is None:
+        if self.fraction is None:
             return self.met or least == 0 or self.loss(self.sums) == 1
-        return super().is_tight(least) or self.ratio.fraction.below @ self.sums == 0
+        return super().is_tight(least) or self.fraction.below @ self.sums == 0
 
     def closes(self, low: Sums, high: Sums) -> bool:
-        best = self.ratio.best(low, high)
+        best = self.best(low, high)
         sign = -1 if best is None else self.compared(best)
         self.met = self.met or sign == 0
         return sign >= 0
-
-    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
-        return self.ratio.price(low, high, at, self.sums) if self.several else super().price(low, high, at)
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:
         """Return the worth [K, m] of values [m]; for a fraction, K = 1 and the worth is q above - p below.
@@ -84,25 +78,14 @@ class RatioClaim(Claim):
         for a bound above 1 where a denominator of 0, which loses 1, may occur.
         """
         columns = super().worth(values, starts)
-        if self.ratio.fraction is None:
+        if self.fraction is None:
             return columns
         p, q = self.loss(self.sums).as_integer_ratio()
-        above, below = self.ratio.fraction
+        above, below = self.fraction
         divisors = below.astype(object) @ columns
         if p > q and not np.minimum.reduceat(divisors, starts).sum():
             raise CertificateError("no proof is known for a loss above 1 where the denominator can be 0")
         return np.array([q * (above.astype(object) @ columns) - p * divisors], dtype=object)
-
-
-class Ratio:
-    """A metric of sums, in exact arithmetic."""
-
-    def __init__(self, metric: RatioMetric) -> None:
-        self.fraction = fraction_of(metric)
-        self._bleu = metric.kind == BLEU
-        if self.fraction is None and metric.kind not in (BLEU, CHRF):
-            raise CertificateError(f"no proof is known for the formula of {metric.name!r:.40}")
-        self._squared = Fraction(float(metric.parameters[0])) if metric.kind == CHRF else Fraction(0)
 
     def loss(self, sums: Sums) -> Fraction:
         """Return the loss of sums: exact, or for BLEU rounded to the nearest multiple of 2**-64."""
@@ -114,7 +97,7 @@ class Ratio:
         if not prod(sums[0:8:2]):
             return Fraction(1)
         context = Context(prec=_DIGITS)
-        height = self._height(sums, _DIGITS).low
+        height = self._height(sums, _DIGITS)[0]
         score = context.exp(-context.divide(Decimal(height.numerator), Decimal(height.denominator)))
         return 1 - Fraction(round(Fraction(score) * _STATED), _STATED)
 
@@ -125,7 +108,7 @@ class Ratio:
         orders = range(0, len(sums), 3) if self.fraction is None else ()
         return all(sums[k + 2] <= min(sums[k], sums[k + 1]) for k in orders)
 
-    def compared(self, sums: Sums, other: Sums) -> int:
+    def order(self, sums: Sums, other: Sums) -> int:
         """Return the sign of the loss of sums minus that of others, decided exactly: R6 (c).
 
         For BLEU, e to the power of a fraction other than 0 is irrational, so that some number of digits decides.
@@ -141,8 +124,8 @@ class Ratio:
         while True:
             checkpoint()
             first, second = self._height(sums, digits), self._height(other, digits)
-            if first.high < second.low or first.low > second.high:
-                return 1 if first.low > second.high else -1
+            if first[1] < second[0] or first[0] > second[1]:
+                return 1 if first[0] > second[1] else -1
             digits *= 2
 
     def best(self, low: Sums, high: Sums) -> list[int] | None:
@@ -158,37 +141,30 @@ class Ratio:
             return None
         return [high[k] if k % 3 == 2 else low[k] for k in range(len(low))]
 
-    def price(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> Price:
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
         """Return prices that hold between `low` and `high`, from a plane below the height that touches it near `at`.
 
-        A selection that reaches their target does not undercut `sums`: R1 to R3, R6 (d). The height is -log BLEU or the
-        loss of chrF.
+        A selection that reaches their target does not undercut the sums: R1 to R3, R6 (d). The height is -log BLEU or
+        the loss of chrF.
         """
+        if not self.several:
+            return super().price(low, high, at)
         if len(at) != len(low) or min(at, default=0) < 1:
             raise CertificateError(f"prices are taken at {len(low)} sums of at least 1, not {at!r:.60}")
-        slopes, target = self._tangent(low, high, at, sums)
-        return Price.within(slopes, target, low, high)
-
-    def _tangent(self, low: Sums, high: Sums, at: Sums, sums: Sums) -> tuple[list[int], int]:
-        """Return slopes and target of `price`, as integers."""
-        if self._bleu:
-            slopes, value = _bleu_plane(low, high, at)
-            if not prod(sums[0:8:2]):
-                raise CertificateError("there are no prices where the bound is a BLEU of 0")
-            height = self._height(sums, _DIGITS).high
-        else:
-            slopes, value = self._chrf_plane(low, high, at)
-            height = self._chrf(sums)
+        slopes, value = (_bleu_plane if self._bleu else self._chrf_plane)(low, high, at)
+        if self._bleu and not prod(self.sums[0:8:2]):
+            raise CertificateError("there are no prices where the bound is a BLEU of 0")
+        height = self._height(self.sums, _DIGITS)[1] if self._bleu else self._chrf(self.sums)
         value += sum(slope * x for slope, x in zip(slopes, low, strict=True))
         # Sums are at least `low`, so that slopes may be rounded down: R6 (d).
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
-        return whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS))
+        return Price.within(whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS)), low, high)
 
     def _height(self, sums: Sums, digits: int) -> Interval:
         """Return -log BLEU of sums with matches of all orders."""
         matches, totals = _log(prod(sums[0:8:2]), digits), _log(prod(sums[1:8:2]), digits)
         brevity = _brevity(sums)
-        return Interval((totals.low - matches.high) / 4 - brevity, (totals.high - matches.low) / 4 - brevity)
+        return (totals[0] - matches[1]) / 4 - brevity, (totals[1] - matches[0]) / 4 - brevity
 
     def _chrf(self, sums: Sums) -> Fraction:
         orders = [sums[k : k + 3] for k in range(0, len(sums), 3) if sums[k] and sums[k + 1]]
@@ -223,11 +199,11 @@ def _bleu_plane(low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fracti
     slopes, value = [Fraction(0)] * 9, Fraction(0)
     for k in range(0, 8, 2):
         slopes[k] = Fraction(-1, 4 * at[k])
-        value += (1 - _log(at[k], _DIGITS).high) / 4
+        value += (1 - _log(at[k], _DIGITS)[1]) / 4
         least, most = max(1, low[k + 1]), max(1, high[k + 1])
         first, last = _log(least, _DIGITS), _log(most, _DIGITS)
-        slopes[k + 1] = max(Fraction(0), last.low - first.high) / (4 * (most - least)) if most > least else Fraction(0)
-        value += first.low / 4 - slopes[k + 1] * least
+        slopes[k + 1] = max(Fraction(0), last[0] - first[1]) / (4 * (most - least)) if most > least else Fraction(0)
+        value += first[0] / 4 - slopes[k + 1] * least
     if at[8] > at[1]:
         least, most = max(1, low[1]), max(1, high[1])
         planes = ((low[8], Fraction(1, most)), (high[8], Fraction(1, least)))
@@ -246,7 +222,7 @@ def _log(number: int, digits: int) -> Interval:
     """Return the logarithm of an integer of at least 1; `decimal` is off by at most half a unit of the last digit."""
     rounded = Fraction(Context(prec=digits).ln(Decimal(number)))
     error = rounded / 10 ** (digits - 1)
-    return Interval(rounded - error, rounded + error)
+    return rounded - error, rounded + error
 
 
 def _dot(first: Sequence[int], second: Sequence[int]) -> int:

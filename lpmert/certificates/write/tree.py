@@ -233,10 +233,15 @@ class _RecordBuilder:
 
 
 def _at_prices(lists: ProofLists, node: Node, worth: Sequence[int]) -> Iterator[tuple[list[int], Node]]:
-    """Yield sums and the node at the prices taken there: sums of this worth, then the cheapest at the last prices."""
+    """Yield sums of at least 1 and the node at the prices taken there: sums of this worth, then the cheapest at the
+    last prices; for a budget, the best prices.
+    """
     seen: list[list[int]] = []
     while len(seen) < _MOST_POINTS:
-        at = point(lists, node, worth)
+        if isinstance(lists.claim, BudgetClaim):
+            at = budget_prices(lists, node, lists.claim.most)
+        else:
+            at = [max(1, value) for value in lists.sums(worth)]
         if at in seen:
             return
         seen.append(at)
@@ -246,13 +251,6 @@ def _at_prices(lists: ProofLists, node: Node, worth: Sequence[int]) -> Iterator[
             return
         yield at, weighed
         worth = (weighed.fixed + lists.worth[:, weighed.rows[weighed.starts]].sum(axis=1)).tolist()
-
-
-def point(lists: ProofLists, node: Node, worth: Sequence[int]) -> list[int]:
-    """Return what a record has as `at`: the sums of this worth, of at least 1; for a budget, the best prices."""
-    if isinstance(lists.claim, BudgetClaim):
-        return budget_prices(lists, node, lists.claim.most)
-    return [max(1, value) for value in lists.sums(worth)]
 
 
 def budget_prices(lists: ProofLists, node: Node, most: int) -> list[int]:
