@@ -30,8 +30,6 @@ _UNSEEN = "Unseen lists"
 
 @dataclass(frozen=True)
 class _SearchForOptimum(OneSearch):
-    """A search for the optimum beside other work, which has a time limit by default."""
-
     time_limit: float | None = time_limit(f"{OPTIMUM_SECONDS:g} for the optimum")
 
 

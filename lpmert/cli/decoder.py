@@ -120,10 +120,7 @@ _SETTINGS = ("regtype", "regwin", "smooth", "beta", "case", "reflen")  # of Mose
 
 
 def _scorer_settings(text: str) -> dict[str, str]:
-    """Return the settings in --scconfig; raises `click.BadParameter` for those that are not supported.
-
-    Unknown keys are ignored, as Moses does.
-    """
+    """Return the settings in --scconfig. Unknown keys are ignored, as Moses does; others must be supported."""
     found = {}
     for setting in filter(None, text.split(",")):
         key, _, value = setting.partition(":")
@@ -149,8 +146,6 @@ _UNUSED = "Accepted for compatibility; has no effect."
 
 @dataclass(frozen=True)
 class _Options:
-    """The options of Moses' `mert`, and a time limit."""
-
     heading = "Options"
 
     dimensions: int = option("-d --pdim --d N", "Number of features.", required=True)

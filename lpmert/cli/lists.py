@@ -63,8 +63,6 @@ def convert(
 
 @dataclass(frozen=True)
 class _Reranking(Reading):
-    """Lists that need no losses, and the weights that choose from them."""
-
     heading = "Data"
 
     weights: str = given_weights()
@@ -73,10 +71,7 @@ class _Reranking(Reading):
     )
 
     def for_format(self) -> dict[str, Any]:
-        """Return the options for the reader, with defaults: the features are those of the weights, the texts answers.
-
-        Without an option that names the source of statistics, none are needed.
-        """
+        """Return options for the reader; by default, features are those of the weights, and statistics need not be."""
         from lpmert.formats.weights import given_weights
 
         flags, takes = super().for_format(), self.in_format.reader_options

@@ -176,7 +176,6 @@ def methods(
 
 
 def _describe(name: str, item: Any, options: Iterable[Option], formatter: click.HelpFormatter) -> None:
-    """Write the class, the description and the options of a method or metric."""
     maker = item if inspect.isclass(item) or inspect.isroutine(item) else type(item)
     formatter.write(f"{name} ({maker.__module__}:{maker.__qualname__})\n\n{_description(item)}\n\n")
     texts = [(one, f"{one.help} ({one.allowed})" if one.help else one.allowed) for one in options]

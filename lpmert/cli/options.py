@@ -52,18 +52,13 @@ def argument(metavar: str, type: Any = values.PATH, **settings: Any) -> Any:
 
 
 class Option(click.Option):
-    """An option with its heading in the help."""
-
     def __init__(self, *arguments: Any, group: str, rare: bool, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.group, self.rare = group, rare
 
 
 def parameters(of: Any) -> list[click.Parameter]:
-    """Return the options and arguments that a dataclass states.
-
-    The help lists an option under the `heading` of the class that declares it, by default "Output".
-    """
+    """Return what a dataclass states; in the help, options are under the `heading` of the class that declares them."""
     found: list[click.Parameter] = []
     for one in fields(of):
         if _STATED in one.metadata:
@@ -113,7 +108,6 @@ class Command(click.Command):
             formatter.write(f"\n    lpmert {self.example}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options by group, and how many are hidden."""
         groups: dict[str, list[tuple[str, str]]] = {}
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
         shown = [one for one in options if self.everything or not getattr(one, "rare", False)]

@@ -54,10 +54,7 @@ def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> 
 
 
 class ProgressLog:
-    """Callback of a search that logs how it stands, at most once a second and each time a hundredth of it has passed.
-
-    The log says first how to stop an unlimited search.
-    """
+    """Callback of a search that logs how it stands each second or hundredth, and first how to stop an unlimited one."""
 
     def __init__(self, time_limit: float | None = None, unit: Unit = LOSS) -> None:
         self._time_limit, self._unit, self._next_line, self._source = time_limit, unit, LINE_SECONDS, ""

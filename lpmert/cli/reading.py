@@ -42,8 +42,6 @@ _OF_ALL = ("features", "loss", "gain", "statistics", "references", "metric", "pa
 
 @dataclass(frozen=True)
 class Reading:
-    """Where lists come from, and how to read them."""
-
     heading = "Data"
 
     data: tuple[str, ...] = argument("DATA...", nargs=-1)
@@ -122,10 +120,7 @@ class Reading:
         return {key: text for key, text in self.options.items() if not key.startswith(f"{_METRIC}.")}
 
     def held_out(self, file: str, references: Sequence[str]) -> Self:
-        """Return the same options for a file of held-out lists and its references.
-
-        Raises `click.UsageError` if an option names a file that belongs to DATA, such as --statistics-file.
-        """
+        """Return the same options for held-out lists; raises `click.UsageError` if one names a file of DATA."""
         aside = replace(self, data=(file,))
         _refuse_twice_stdin([*self.inputs, file, *references])
         for name in ("statistics_file", "text_file", "losses", *(("scores",) if aside.kind == "mert" else ())):
@@ -232,7 +227,6 @@ class Reading:
         return _configured(METRICS.find(self.metric), self.metric, settings)
 
     def described(self, data: Data) -> str:
-        """Return the names of the features and, for lists, the source of their losses, for the log."""
         if not isinstance(data, lpmert.NBest):
             costs = ""
         elif "references" in self.flags:
@@ -297,8 +291,6 @@ class Reading:
 
 @dataclass(frozen=True)
 class ReadingWithTies(Reading):
-    """Lists, and which of tied hypotheses counts."""
-
     heading = "Data"
 
     ties: str = option(
@@ -313,7 +305,6 @@ def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
 
 
 def sizes(data: Data) -> str:
-    """Return the numbers of lists and hypotheses, or of lattices, links and paths, as text."""
     if isinstance(data, lpmert.NBest):
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
     paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
@@ -325,7 +316,6 @@ def flag(name: str) -> str:
 
 
 def _text_metric(name: str) -> Any:
-    """Return the metric on texts of this name; raises `click.UsageError` if there is none."""
     from lpmert.metrics.text import TEXT_METRICS
 
     if name not in TEXT_METRICS:
@@ -334,7 +324,6 @@ def _text_metric(name: str) -> Any:
 
 
 def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
-    """Return a metric with options; raises `click.BadParameter` for an unknown option or an invalid value."""
     from lpmert.configurable import with_parameters
 
     with values.refusing("--set", f"lpmert methods --metric {name}"):
@@ -342,7 +331,6 @@ def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
 
 
 def _command(suggestion: Mapping[str, str]) -> str:
-    """Return the command line with the suggested options added."""
     words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
     more = [part for name, value in suggestion.items() for part in (flag(name), value) if part]
     return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))

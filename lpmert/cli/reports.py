@@ -84,17 +84,14 @@ def weights_table(names: Iterable[str], weights: Mapping[str, Sequence[float]], 
 
 
 def grid(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of rows under a heading, laid out by `side_by_side`."""
     return side_by_side(list(zip(heading, *rows, strict=True)))
 
 
 def joined(*parts: str) -> str:
-    """Return the parts of a report that are not empty, with blank lines between them."""
     return "\n\n".join(part for part in parts if part)
 
 
 def labelled(rows: Facts) -> str:
-    """Return values next to their labels; empty values are left out."""
     from rich.table import Table as Grid
 
     table = Grid.grid(padding=(0, 1))
@@ -188,7 +185,6 @@ def decimals_of(result: lpmert.Result) -> int:
 
 
 def verdict_line(text: str, good: bool) -> str:
-    """Return the last line of a report, green if `good`, else yellow."""
     return click.style(wrapped(visible(text, "\n"), sys.stdout), fg="green" if good else "yellow", bold=True)
 
 
@@ -201,10 +197,7 @@ def _excess(check: lpmert.Check, unit: Unit) -> str:
 
 
 def _weights(shown: Mapping[str, lpmert.Result | lpmert.Check], best: lpmert.Result, verbose: bool) -> str:
-    """Return a table of weights by their headings, with the ranges of the best ones, and facts on these.
-
-    verbose: also how they were found.
-    """
+    """Return a table of weights by heading, and facts on the best ones; verbose: also how they were found."""
     columns = {heading: outcome.weights.tolist() for heading, outcome in shown.items()}
     if best.cell is not None:
         columns |= dict(zip(("may fall to", "may rise to"), best.cell.ranges.T.tolist(), strict=True))
@@ -241,12 +234,9 @@ def _facts(result: lpmert.Result, verbose: bool) -> Facts:
 
 @dataclass(frozen=True)
 class Page:
-    """The page that a command writes about its outcome."""
-
     report: str | None = option("FILE", "Write an HTML page about the outcome.")
 
     def __post_init__(self) -> None:
-        """Check before the search that the page can be drawn."""
         if self.report is not None:
             from lpmert.reporting.pictures import check_installed
 
@@ -263,7 +253,6 @@ class Picture:
     picture: str | None = option("FILE", "Draw the result to FILE.png, FILE.svg or FILE.pdf.")
 
     def __post_init__(self) -> None:
-        """Check before the search that the picture can be drawn to this file."""
         if self.picture is not None:
             from lpmert.reporting.pictures import check_picture
 

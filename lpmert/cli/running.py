@@ -35,8 +35,6 @@ The third argument is the outcome in a line, for the log where no report is show
 
 @dataclass(frozen=True)
 class Quiet:
-    """How much a command logs."""
-
     quiet: bool = option("-q --quiet", "Log only errors and warnings of results.", default=False)
     verbose: int = 0
 
@@ -47,8 +45,6 @@ class Quiet:
 
 @dataclass(frozen=True)
 class Output(Quiet):
-    """Output of a command that prints a report or JSON."""
-
     output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
     as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
     verbose: int = option(
@@ -95,10 +91,7 @@ def put(text: str) -> None:
 
 
 def say(text: str, *, most: int | None = LONGEST_MESSAGE) -> None:
-    """Write a line of the log to stderr; a line of more than `most` characters loses its middle.
-
-    If stderr is broken, the command goes on.
-    """
+    """Write a line of the log to stderr if that works; a line of more than `most` characters loses its middle."""
     # not click.echo, which keeps the first stream it sees: the live view replaces sys.stderr
     try:
         sys.stderr.write(f"{text if most is None else wrapped(shortened(text, most), sys.stderr)}\n")

@@ -49,7 +49,7 @@ class RegionOptions:
     nonnegative: bool = option("", "No weight below 0.", default=False)
     linear: tuple[lpmert.Linear, ...] = option("A=1,B=-2:0..", "Limits on a sum: A - 2 B >= 0.", default=(), rare=True)
     total: float | None = option("W", "Sum of all weights.", rare=True)
-    cosine: float | None = option("C", "Minimum cosine to the weights of --around; negative in solve only.", rare=True)
+    cosine: float | None = option("C", "Minimum cosine, from 0 on, to the weights of --around.", rare=True)
     around: str | None = option("WEIGHTS", "Weights for --cosine; same syntax as `lpmert check --weights`.", rare=True)
 
     def region(self, names: Sequence[str]) -> lpmert.Region | None:
@@ -65,8 +65,6 @@ class RegionOptions:
 
 @dataclass(frozen=True)
 class Search(RegionOptions, ReadingWithTies):
-    """Lists or lattices, the region, and how to search it."""
-
     heading = "Search"
 
     method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
@@ -110,10 +108,7 @@ class Search(RegionOptions, ReadingWithTies):
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
     def ask(self, out: Quiet, unit: Unit, function: Callable[..., Any], *arguments: Any, **wanted: Any) -> Any:
-        """Call a function of the library with data, further arguments, and those of its parameters that options set.
-
-        Its progress is shown, with losses in the given unit.
-        """
+        """Call a function of the library with arguments and what options set; show its progress in the unit."""
         data = arguments[0]
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         method = configured(self.method, self.method_settings)
@@ -140,14 +135,11 @@ class OneSearch(Search):
 
 @dataclass(frozen=True)
 class ScaledSearch(OneSearch):
-    """A search whose weights may be scaled."""
-
     heading = "Output"
 
     scale: tuple[str, float] | None = option("NAME=W", "Scale all weights so that NAME has weight W.")
 
     def load(self, out: Quiet) -> Data:
-        """Do as other searches, and raise `click.BadParameter` if --scale names an unknown feature."""
         data = super().load(out)
         if self.scale is not None and self.scale[0] not in data.names:
             trouble = f"no feature {quoted(self.scale[0])}; the features are {listed(data.names)}."
@@ -156,7 +148,6 @@ class ScaledSearch(OneSearch):
 
 
 def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Method:
-    """Return a method with options; raises `click.BadParameter` for an unknown option or an invalid value."""
     from lpmert.api import method_of
 
     found = method_of(method)
@@ -196,19 +187,13 @@ class Sources:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out lists, on which weights are compared; nothing is fitted to them."""
-
     heading = "Unseen lists"
 
     held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
     held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
     def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
-        """Return the lists of a search, the held-out lists, and the unit of their losses; `None` if there are none.
-
-        Raises `click.UsageError`, before anything is read, for options that apply to DATA only, and `DataError`, naming
-        the file, if the held-out lists have other features.
-        """
+        """Return the lists of a search, the held-out lists, and the unit of their losses; `None` if there are none."""
         if self.held_out is None:
             if self.held_out_references:
                 raise click.UsageError("--held-out-references needs --held-out.")
@@ -241,7 +226,6 @@ class WeightsOut:
     )
 
     def __post_init__(self) -> None:
-        """Check that the file exists if its weights are to be replaced."""
         if self.form == UPDATE and self.weights_out is None:
             raise click.UsageError("--write update needs --weights-out with the file to update.")
         if self.updated is not None and not Path(self.updated).exists():
@@ -254,12 +238,10 @@ class WeightsOut:
 
     @property
     def to_stdout(self) -> bool:
-        """Whether the weights go to stdout instead of the report."""
         return self.write is not None and self.weights_out is None
 
     @property
     def updated(self) -> str | None:
-        """The file whose weights are replaced; it is read and written."""
         return self.weights_out if self.form == UPDATE else None
 
     @cached_property
@@ -273,10 +255,7 @@ class WeightsOut:
     def delivering(
         self, out: Output, *others: str | None, renews: Sequence[str | None] = ()
     ) -> Iterator[Callable[[Text, Text, Text, str], None]]:
-        """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text.
-
-        Raises `click.UsageError` if both the outcome and the weights would go to stdout.
-        """
+        """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text."""
         if self.to_stdout and out.as_json and out.output is None:
             raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
         with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
@@ -399,12 +378,10 @@ command: Callable[..., Callable[[Callable[..., Any]], options.Command]] = partia
 
 
 def stated(name: str, ctx: click.Context | None = None) -> bool:
-    """Whether the command line sets a parameter."""
     return (ctx or click.get_current_context()).get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def options_by_key(*classes: type) -> dict[str, click.Parameter]:
-    """Return the options that classes state, by their key in a file, which is the long name."""
     every = [one for of in classes for one in options.parameters(of)]
     return {one.opts[-1].removeprefix("--"): one for one in every}
 

@@ -166,10 +166,7 @@ def counted_ties(ties: str) -> str | None:
 
 
 def numbers_of(data: Any, column: str, search: ReadingWithTies) -> Any:
-    """Return the second sum: the name of a feature or statistic, or the numbers in another column, read like a loss.
-
-    Raises `click.UsageError` if --ties is not `first`.
-    """
+    """Return the second sum: the name of a feature or statistic, or the numbers in another column, read like a loss."""
     if search.ties != "first":
         raise click.UsageError("--ties is for one sum: with two of them the first of identical hypotheses counts.")
     if column in (*data.names, *getattr(data, "statistic_names", ())):

@@ -138,10 +138,7 @@ def _certify(
     data: Data,
     stop: Interrupts,
 ) -> None:
-    """Write the proof of an optimum to the file, if one is given, in the time that the search has left.
-
-    Ctrl-C stops only this, as the outcome has been delivered already.
-    """
+    """Write the proof of a delivered optimum, if asked, in the time that is left; Ctrl-C stops only this."""
     if path is None:
         return
     with stop, Deadline(stop=lambda: stop.pressed).running(), heeding():
@@ -182,10 +179,7 @@ def check(search: ScaledSearch, page: Page, out: Output, weights: str = given_we
 def _as_shown(
     result: lpmert.Result, search: ScaledSearch, data: Data, unit: Unit, checked: lpmert.Check | None = None
 ) -> lpmert.Result:
-    """Return a result with its unit and rates, scaled by --scale or like the checked weights.
-
-    It is not scaled if rounding would change its loss.
-    """
+    """Return a result with unit and rates, scaled as asked or as the checked weights unless that changes its loss."""
     result = replace(
         result,
         seconds={"read": search.read_seconds, **result.seconds},
@@ -215,8 +209,6 @@ _TRAINERS = "perceptron, boosting or msr"
 
 @dataclass(frozen=True)
 class _Training(Reading):
-    """Lists, and the method that trains."""
-
     heading = "Search"
 
     method: str = option(

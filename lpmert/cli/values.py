@@ -89,7 +89,6 @@ def seconds(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """Return a share from 0 to 1, also written as 5%."""
     number = text.strip()
     value = seconds(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
     if value > 1:
@@ -98,7 +97,6 @@ def share(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Return the bytes of a size such as 500MB, 2GiB or 1000000."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower(), re.ASCII)
     if match is None or (match[3] and not match[2]):
         raise click.BadParameter(f"{quoted(text)} is not a size; give bytes, or for example 500MB or 2GiB.")
@@ -133,7 +131,6 @@ def by_name(pairs: Iterable[tuple[str, Value]], what: str) -> dict[str, Value]:
 
 
 def _range(text: str) -> Range:
-    """Return the ends of LOW..HIGH, of which one may be missing."""
     low, dots, high = text.partition("..")
     if not dots or not (low.strip() or high.strip()):
         raise click.BadParameter(f"{quoted(text)} is not a range.")
@@ -189,10 +186,7 @@ def _not_0(text: str) -> float:
 
 
 def parse_weights(text: str, features: Sequence[str], option: str) -> WeightsFile:
-    """Return weights from numbers, name=value pairs, JSON or a file; see `lpmert.formats.weights.given_weights`.
-
-    Raises `click.BadParameter` for a malformed text or other features than these, `DataError` if a file has them.
-    """
+    """Return weights from a text or a file (`formats.weights.given_weights`); a malformed text is a usage error."""
     from lpmert.formats.weights import given_weights
 
     with _as_usage(option, features):
@@ -255,7 +249,6 @@ OF_FORM: Mapping[str, Any] = {
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """Return the content of a TOML file; raises `DataError`."""
     import tomllib
 
     from lpmert.system.files import read_text
@@ -278,10 +271,7 @@ def check_keys(table: Any, known: Collection[str], path: str | Path, where: str 
 def values_of(
     table: Mapping[str, Any], known: Mapping[str, click.Parameter], path: str | Path, where: str = ""
 ) -> dict[str, Any]:
-    """Return the values of options by the name of the parameter; known: the options by key.
-
-    Raises `DataError`, which names file and key, for an unknown key or an invalid value.
-    """
+    """Return the values of options by parameter; known: the options by key. An error names the file and the key."""
     check_keys(table, known, path, where)
     found = dict[str, Any]()
     ctx = cast(click.Context, click.get_current_context(silent=True))  # for messages only

@@ -76,7 +76,6 @@ class Material:
         return index
 
     def window(self, name: str) -> FloatArray:
-        """Return half the widths of a window [D]; raises `DataError` for an unknown name."""
         if name not in self.windows:
             raise DataError(f"window={quoted(name)} is none of {', '.join(self.windows)}")
         return self.windows[name]
@@ -225,10 +224,7 @@ def changes(problem: Problem | LatticeProblem, first: FloatArray, second: FloatA
 
 
 def closest(problem: Problem, weights: FloatArray, most: int) -> list[Change]:
-    """Return at most `most` lists whose choice at weights [D] has the smallest lead, in floating point.
-
-    Hypotheses with the same features as the choice are ignored.
-    """
+    """Return the lists whose choices at weights [D] lead by least over other features, in floating point."""
     nbest = problem.nbest
     features = nbest.dense_features()
     scores = features @ (weights / (np.linalg.norm(weights) or 1.0))

@@ -122,7 +122,6 @@ def _of_lists(material: Material, wanted: Sequence[tuple[str, str]] | None) -> d
 
 
 def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
-    """Return the surfaces over a pair of weights in both windows, with their key."""
     places, unit = list(pair), material.unit
     names = material.result.names[pair[0]], material.result.names[pair[1]]
     marks: dict[str, FloatArray] = {}

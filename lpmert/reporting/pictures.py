@@ -88,10 +88,7 @@ def check_picture(path: str | Path) -> None:
 
 
 def write_picture(figure: Figure, path: str | Path) -> None:
-    """Write a picture to a file, completely or not at all, in the format of its ending.
-
-    Raises `MethodError` without matplotlib, `DataError` for an unknown ending or if the file cannot be written.
-    """
+    """Write a picture to a file, completely or not at all, in the format of its ending; raises as `check_picture`."""
     check_picture(path)
     with atomic_writer(path) as stream:
         stream.buffer.write(_bytes(figure, Path(path).suffix[1:].lower()))

@@ -60,7 +60,6 @@ def costs(result: Result, unit: Unit) -> list[tuple[str, str]]:
 
 
 def verdict(result: Result) -> str:
-    """Return the verdict on the best weights, and what it rests on."""
     unit = result.unit or LOSS
     cost = f"{unit.name} {unit.text(result.loss)}"
     least = None if result.lower_bound is None else unit.short(result.lower_bound, bound=True)
@@ -104,7 +103,6 @@ def compared_verdict(found: Comparison) -> str:
 
 
 def compared_notes(found: Comparison) -> list[str]:
-    """Return remarks on single methods and on the cross-validation, a line each."""
     notes = [] if found.complete else ["not all runs were made"]
     for entry in found.methods:
         best, excess = entry.best, found.excess(entry.best)
@@ -123,7 +121,6 @@ def compared_notes(found: Comparison) -> list[str]:
 
 
 def compared_tables(found: Comparison) -> list[Table]:
-    """Return the table of runs, and that of the cross-validation if there is one."""
     unit, held_out, validation = found.unit, found.held_out_unit or LOSS, found.cross_validation
 
     def size(losses: float | None) -> str:
@@ -168,7 +165,6 @@ def _p_value(entry: Entry | Expected) -> str:
 
 
 def tuned_table(tuned: Tuned) -> Table:
-    """Return the table of the losses of the best and the averaged weights, on these lists and on unseen ones."""
     optimum, unit = tuned.optimum, tuned.optimum.unit or LOSS
     proved = optimum.status.proved
     rows = [["on these lists", unit.short(optimum.loss), unit.short(tuned.averaged.loss), ""]]
@@ -183,7 +179,6 @@ def tuned_table(tuned: Tuned) -> Table:
 
 
 def _rows_of_two(label: str, estimate: Estimate, unit: Unit) -> list[list[str]]:
-    """Return a row of both losses, with the interval of the average's, and a row of their difference."""
     averaged, difference, reach = estimate.averaged, estimate.difference, _reach(estimate.averaged)
     width = "" if reach is None else f"+- {unit.difference(reach).lstrip('-')}"
     change, ends = unit.difference(difference.value, sign=True), unit.interval(difference.low, difference.high)
@@ -194,7 +189,6 @@ def _rows_of_two(label: str, estimate: Estimate, unit: Unit) -> list[list[str]]:
 
 
 def tuned_notes(tuned: Tuned) -> list[str]:
-    """Return remarks on the figures of a tuning, a line each."""
     found, averaged, estimate = [], tuned.averaged, tuned.estimate
     if estimate is not None:
         groups = "" if estimate.groups == tuned.n_lists else f", {estimate.groups:,} sources kept together"

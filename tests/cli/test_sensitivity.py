@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from commands import ended, finished, json_of, refusal, succeeded
+from searches import timeless
 
 import lpmert
 
@@ -44,15 +45,6 @@ def others() -> lpmert.NBest:
     return lpmert.read("dev.csv", segment="question", features="d,e", loss="wrong")
 
 
-def untimed(document: Any) -> Any:
-    """Return JSON without times and what it took."""
-    if isinstance(document, list):
-        return [untimed(one) for one in document]
-    if not isinstance(document, dict):
-        return document
-    return {key: untimed(one) for key, one in document.items() if key not in ("seconds", "trace", "counters", "unit")}
-
-
 @pytest.mark.parametrize(
     ("call", "find", "rows", "said"),
     [
@@ -82,7 +74,7 @@ def test_commands_print_what_the_library_finds(
         words = [one if isinstance(one, str) else f"{one:.4g}".replace("inf", "any") for one in row]
         assert any(set(words) <= set(line.split()) for line in lines), row
     assert said in text
-    assert untimed(json_of(*call)) == untimed(json.loads(found.to_json()))
+    assert timeless(json_of(*call)) == timeless(json.loads(found.to_json()))
 
 
 def test_at_most_is_the_best_subset_of_this_size(lists: lpmert.NBest) -> None:
