@@ -210,10 +210,7 @@ class Canonical:
         return within_cap and not (self.limits @ weights < 0.0).any()
 
     def loss_at(self, weights: FloatArray) -> float:
-        """Return the loss of decoding with weights [d] in floating point, infinite outside the region.
-
-        The first hypothesis wins a tie.
-        """
+        """Return the loss of decoding weights [d] in floating point; infinite outside the region, first on ties."""
         if not self.inside(weights):
             return inf
         selection = decode(self.features, self.offsets, weights)
@@ -222,10 +219,7 @@ class Canonical:
         return self.loss_of(int(self.losses[selection].sum()))
 
     def attained_cost(self, weights: CanonicalWeights) -> int | None:
-        """Return the exact cost of weights [d]; `None` outside the region, or if a tie between unequal costs decides.
-
-        Scores within rounding of each other are compared in exact arithmetic.
-        """
+        """Return the exact cost of weights [d]; `None` outside the region, or if a tie of unequal costs decides."""
         if isinstance(self.losses, Totals):
             loss = self.losses.attained(weights)
             return None if loss is None else self.cost_of_loss(loss)

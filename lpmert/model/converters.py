@@ -27,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 _MUCH = 0.1
 """Share of the references' words whose spelling must differ for a warning."""
-_PARTS = 16
-_MATCHES_4 = BLEU_COLUMNS.index("match_4")
 
 
 def from_classification(
@@ -218,8 +216,8 @@ def _warn_of_spelling(texts: Sequence[str], references: Sequence[Sequence[str]],
     cased = str.lower if settings.lowercase else str
     wanted = Counter(cased(word) for texts_of_list in references for text in texts_of_list for word in text.split())
     known: set[str] = set()
-    for first in range(_PARTS):  # part of the texts mostly has enough of the words
-        known |= {cased(word) for text in texts[first::_PARTS] for word in text.split()}
+    for first in range(16):  # part of the texts mostly has enough of the words
+        known |= {cased(word) for text in texts[first::16] for word in text.split()}
         if sum(count for word, count in wanted.items() if word not in known) <= _MUCH * wanted.total():
             return
 
@@ -266,7 +264,7 @@ def measure_texts(
         counted = {text: count(text) for text in checked(dict.fromkeys(texts))}
         rows += [counted[text] for text in texts]
     _warn_of_spelling(nbest.texts, several, settings)
-    if settings.columns == BLEU_COLUMNS and not any(row[_MATCHES_4] for row in rows):
+    if settings.columns == BLEU_COLUMNS and not any(row[BLEU_COLUMNS.index("match_4")] for row in rows):
         remedy = "if no spaces part words, set metric.tokenize, such as zh, ja-mecab or char"
         logger.warning("no text has four words in a row of a reference, so BLEU is 0 for all weights; %s", remedy)
     measured = nbest.changed(statistics=np.array(rows, dtype=np.float64), statistic_names=settings.columns)

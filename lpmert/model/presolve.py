@@ -54,13 +54,10 @@ def group_identical(features: FloatArray, offsets: IntArray) -> IntArray:
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     leader = first[group]
     others = np.flatnonzero(leader != np.arange(len(leader)))
-    same = (lists[others] == lists[leader[others]]).all() and (features[others] == features[leader[others]]).all()
-    return leader if same else _leaders_in_order(features + 0.0, lists)
-
-
-def _leaders_in_order(plain: FloatArray, lists: IntArray) -> IntArray:
-    """Return the same where unequal rows have equal hashes, which takes longer."""
-    rows = np.ascontiguousarray(np.column_stack([lists, plain]))  # for `view`
+    if (lists[others] == lists[leader[others]]).all() and (features[others] == features[leader[others]]).all():
+        return leader
+    # Unequal rows have equal hashes; sorting the rows takes longer.
+    rows = np.ascontiguousarray(np.column_stack([lists, features + 0.0]))  # for `view`
     keys = rows.view(np.dtype((np.void, rows.strides[0]))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first[group]

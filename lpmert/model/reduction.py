@@ -134,7 +134,10 @@ def reduce(limits: RegionCone) -> Reduction:
     if columns is not None:
         reduced = [tuple(row[d] for d in columns.tolist()) for row in limits.exact_rows]
     else:
-        reduced = [scaled_row([_product(row, column) for column in exact]) for row in limits.exact_rows]
+        reduced = []
+        for row in limits.exact_rows:
+            terms = ([row[d] * value for d, value in column.items() if row[d]] for column in exact)
+            reduced.append(scaled_row([sum(own, Fraction(0)) for own in terms]))
         try:
             for k, column in enumerate(exact):
                 basis[list(column), k] = [float(value) for value in column.values()]
@@ -190,10 +193,6 @@ def _orthonormal(equations: FloatArray) -> tuple[FloatArray, float]:
     rest = np.linalg.norm(equations @ basis) + n_features * EPSILON * np.linalg.norm(equations)
     skew = np.linalg.norm(basis.T @ basis - np.eye(width))
     return basis, float(2.0 * (rest / least + skew) + 8.0 * n_features * EPSILON)
-
-
-def _product(row: Row, column: Column) -> Fraction:
-    return sum((row[d] * value for d, value in column.items() if row[d]), Fraction(0))
 
 
 def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], IntArray]:
