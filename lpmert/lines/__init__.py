@@ -1,1 +1,0 @@
-"""The loss along lines through the weight space: envelopes, line searches, restarts."""

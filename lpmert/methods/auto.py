@@ -144,11 +144,6 @@ class BoundProgress:
         self.effort = 0.0
         self.marks = [(0.0, search.lower_bound)]
 
-    def note(self, effort: float, bound: int) -> None:
-        self.effort += effort
-        if self.effort >= 1.5 * self.marks[-1][0]:
-            self.marks.append((self.effort, bound))
-
     def effort_left(self, bound: int, cost: int) -> float | None:
         """Return the effort until the bound reaches a cost, extrapolated from its recent pace.
 
@@ -265,4 +260,7 @@ class Portfolio(Combined):
         self._effort = max(_LEAST_TURN, search.effort - before)
         if not at_root:
             self._balance += (share - number) * self._effort
-        self._progress[number].note(self._effort, search.lower_bound)
+        progress = self._progress[number]
+        progress.effort += self._effort
+        if progress.effort >= 1.5 * progress.marks[-1][0]:
+            progress.marks.append((progress.effort, search.lower_bound))

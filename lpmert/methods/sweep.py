@@ -75,7 +75,7 @@ def sweep_directions(canonical: Canonical) -> Iterator[tuple[int, FloatArray]]:
         yield cost, np.ones(2)
         return
     levels = cost + np.cumsum(costs[critical.entering] - costs[critical.leaving])[critical.ends - 1]
-    for interval in np.lexsort((-critical.widths, levels)).tolist():
+    for interval in np.lexsort((-critical.widths, levels)):
         yield int(levels[interval]), critical.middles[interval]
 
 

@@ -261,7 +261,10 @@ class CellsSearch(Combined):
             self._nodes.load(self._awaiting_exact.popleft())
             self._nodes.hard = True
         elif self._queue.shared or self._nodes.counts["work"] >= _ALONE:
-            self._take_answers()
+            for _ in range(_ANSWERS):
+                self._take_answer()
+                if self._awaiting_exact or self.finished:
+                    break
         else:
             self._explore_locally()
 
@@ -285,10 +288,7 @@ class CellsSearch(Combined):
         self._unit_counts = Counter(state["counts"])
 
     def _cover(self, boxed: bool) -> Iterable[Any]:
-        """Return the roots that cover the weight space, as `NodeSearch.propagate_root` takes them.
-
-        They are the faces of the cube, or cones by their numbers, or within a cosine one cone around the cap.
-        """
+        """Return the roots that cover the weight space, as `NodeSearch.propagate_root` takes them."""
         n_features, cap = self._canonical.n_features, self._canonical.cap
         if boxed:
             return faces(n_features)
@@ -314,12 +314,6 @@ class CellsSearch(Combined):
         self.incumbent.improve(*nodes.found(), "C")
         self._queue.push(nodes.take_all())
         self._roots.popleft()
-
-    def _take_answers(self) -> None:
-        for _ in range(_ANSWERS):
-            self._take_answer()
-            if self._awaiting_exact or self.finished:
-                break
 
     def _take_answer(self) -> None:
         """Submit units, and take the answer to the oldest one."""

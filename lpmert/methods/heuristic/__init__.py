@@ -1,1 +1,0 @@
-"""Heuristics that lpmert is compared with; they prove nothing."""

@@ -1,1 +1,0 @@
-"""The search over all paths of lattices."""

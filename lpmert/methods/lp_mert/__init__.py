@@ -1,1 +1,0 @@
-"""LP-MERT as published, with its beam."""
