@@ -273,7 +273,7 @@ def _parse_json(content: str, path: str | Path) -> WeightsFile:
     if not isinstance(weights, dict | list) or not weights:
         raise DataError("weights must be an object of numbers by name, or an array of numbers", path=path)
     named = isinstance(weights, dict)
-    by_key: Mapping[Any, Any] = weights if named else dict(enumerate(weights, 1))
+    by_key: Any = weights if named else dict(enumerate(weights, 1))
     values = [
         Place(path, 1).number(value, f"the weight of {quoted(key)}" if named else f"weight {key}", textual=False)
         for key, value in by_key.items()
