@@ -53,8 +53,7 @@ def worst_cost(features: Reals, offsets: Indices, costs: Indices, weights: Reals
 
 def possible_winners(features: Reals, offsets: Indices) -> Indices:
     """Return the rows of features [M, D], ascending, that may win their list, or tie within rounding, for some weights;
-    with one feature or more than ten, all rows. In every cone of a cover of the weight space, another row beats
-    each of the others.
+    with one feature or more than ten, all rows.
     """
 
 class Corral:
@@ -69,12 +68,9 @@ class Corral:
     multipliers: Reals
     lists: Indices
     others: Indices
-    def restart(self, weights: Reals) -> None:
-        """Drop all rows, and start at these weights [D]."""
+    def restart(self, weights: Reals) -> None: ...
 
 class LeastNorm:
-    """Decides whether some weights make given choices from lists."""
-
     def __init__(self, lists: Lists) -> None: ...
     def separate(self, decided: Indices, chosen: Indices, start: int, corral: Corral) -> int:
         """Decide whether some weights make the choices, positions chosen [S], of the decided lists [n], beginning with
@@ -120,10 +116,9 @@ class _Choices(_Search):
         """
 
     def open_nodes(self) -> list[tuple[int, Bits]]:
-        """Return bounds and bytes of the open nodes, from the root down."""
+        """Return bounds and bytes of the open nodes, from the root down; `go_on_with` drops all others."""
 
-    def go_on_with(self, node: Bits) -> None:
-        """Drop all nodes and search this one next."""
+    def go_on_with(self, node: Bits) -> None: ...
 
 class SumChoices(_Choices): ...
 class RatioChoices(_Choices): ...
@@ -151,8 +146,7 @@ def height_limit(kind: int, loss: float) -> int:
     """Return a height in units such that all losses of at least this height are no lower than this loss."""
 
 def best_height(ratio: Ratio, offsets: Indices, at: Reals, tangents: int) -> tuple[int, Reals, Reals, Reals, Indices]:
-    """Return a lower bound, in units, on the heights of all selections: the best of some minorants, the first laid `at`
-    [K].
+    """Return a lower bound, in units, on the heights of all selections, by minorants of which the first is laid at [K].
 
     Also returns the box low, high [K] of all sums; where the best minorant is laid [K]; and by how much each row [M]
     costs more under it than the cheapest of its list, 0 if every selection has a loss of 1.
@@ -179,11 +173,9 @@ class _CellSearch(_Search):
         """
 
     def push(self, fields: Node) -> None: ...
-    def load(self, node: Bits) -> None:
-        """Push a node that `nodes` of a search has returned."""
-
+    def load(self, node: Bits) -> None: ...
     def nodes(self) -> list[tuple[int, Bits]]:
-        """Return bounds and bytes of all open nodes."""
+        """Return bounds and bytes of all open nodes, which `load` pushes."""
 
     def top(self) -> Node: ...
     def pop(self) -> None: ...
@@ -324,9 +316,7 @@ class Links:
     def best_through(self, scores: Reals) -> Reals:
         """Return for each link [L] the largest sum of scores [L] of the links of a hypothesis that uses it."""
 
-    def log10_paths(self) -> float:
-        """Return the decimal logarithm of the number of hypotheses, up to rounding."""
-
+    def log10_paths(self) -> float: ...
     def least_edits(self, words: Nodes, reference: Nodes) -> int:
         """Return the least number of edits that turn the words [L], silent if negative, of a path of a lattice into a
         reference [R].
@@ -335,9 +325,8 @@ class Links:
 class PathFinder:
     """Finds, lattice by lattice, the hypotheses that may win in a cone, and the links that these use.
 
-    labels: the most partial paths to keep. In all methods, rays [R, D] are those of the cone: linearly independent,
-    with errors of at most half a unit in the last place; reach [R]: the largest magnitude of a hypothesis' score at
-    each of them.
+    labels: the most partial paths to keep. rays [R, D]: of the cone, linearly independent, with errors of at most half
+    a unit in the last place; reach [R]: the largest magnitude of a hypothesis' score at each of them.
     """
 
     def __init__(self, labels: int) -> None: ...
@@ -476,7 +465,7 @@ def read_alike(
     """
 
 class SparseRows:
-    """Sparse rows: starts [n + 1] of the rows; columns and values of the entries, row by row."""
+    """Rows with starts [n + 1]; columns and values of the entries, row by row."""
 
     def __init__(self, starts: Indices, columns: Indices, values: Reals, n_columns: int) -> None: ...
 

@@ -60,7 +60,8 @@ class MarginProgram:
     def __init__(self, width: int) -> None:
         self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         tolerances = {f"{kind}_feasibility_tolerance": TOLERANCE for kind in ("primal", "dual")}
-        for name, value in {"output_flag": False, "threads": 1, "presolve": "off", **tolerances}.items():
+        options: dict[str, Any] = {"output_flag": False, "threads": 1, "presolve": "off", **tolerances}
+        for name, value in options.items():
             _expect_ok(self._highs.setOptionValue(name, value), f"the option {name}")
         self._columns = np.arange(width + 1, dtype=np.int32)
         self._cost = np.append(np.zeros(width), -1.0)
