@@ -19,8 +19,7 @@ from lpmert.cli.main import main
 # w1 > w2 chooses losses 0 and 3, w2 > w1 chooses 2 and 0; equal weights tie, and the first of each list costs nothing
 TABLE = "list\tam\tlm\terrors\na\t1\t0\t0\na\t0\t1\t2\nb\t0\t1\t0\nb\t1\t0\t3\n"
 COLUMNS = ["--segment", "list", "--features", "am,lm", "--loss", "errors"]
-PATIENCE = 250.0
-"""Seconds after which a process counts as hung; never reached by one that works."""
+PATIENCE = 250.0  # seconds after which a process counts as hung; never reached by one that works
 
 
 def run(*arguments: object) -> Result:

@@ -36,17 +36,13 @@ from lpmert.registry import METHODS
 from lpmert.search import checkpoint
 
 SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
-TEXT_METRICS = ("wer", "cer", "bleu")
-"""Metrics of lists that are made of lattices."""
+TEXT_METRICS = ("wer", "cer", "bleu")  # metrics of lists that are made of lattices
 RATIOS = ("choices", "cells", "auto", "groups")
 STOPPED = {*Status} - {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.HEURISTIC, Status.INTERRUPTED}
 ROUNDING = 1e-12
 """Of losses that are no exact sums, relative: the resolution of fixed point that docs/exactness.md promises."""
-EQUATIONS = 1e-9
-"""What weights may miss an equation by, relative to the sum of its terms without their signs."""
-
-_SECONDS = 10.0
-"""What a search may take; one that takes longer counts as stopped, and is held to its bound only."""
+EQUATIONS = 1e-9  # what weights may miss an equation by, relative to the sum of its terms without their signs
+_SECONDS = 10.0  # what a search may take; one that takes longer counts as stopped, and is held to its bound only
 
 Outcome = tuple[str, Status]
 

@@ -54,8 +54,7 @@ def read_or_refused(path: Path, read: Callable[[], Read], *, unless: str | None 
 
 
 SCALARS = (None, True, "x", "", -0.0, -1, 0.5, 10**400, 2**63, 1e300, float("inf"), "\x1b[31m")
-WRONG = (*SCALARS, [], {}, [[1]], {"a": None})
-"""Wrong values for any place of a JSON document."""
+WRONG = (*SCALARS, [], {}, [[1]], {"a": None})  # wrong values for any place of a JSON document
 
 
 def places(value: object, most: int = 2) -> list[tuple[str | int, ...]]:

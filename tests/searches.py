@@ -14,10 +14,8 @@ from lpmert.registry import METHODS
 
 FRACTIONS = tuple(n for n in METHODS.own if n != "sweep" and getattr(METHODS.find(n), "takes_fractions", False))
 """Methods that prove the least fraction of sums, and the least sum, over any number of features."""
-RATIOS = tuple(name for name in FRACTIONS if METHODS.find(name).takes_ratios)
-"""The same for any metric."""
-SUMS = (*FRACTIONS, "mip")
-"""All methods that find the least sum and a bound."""
+RATIOS = tuple(name for name in FRACTIONS if METHODS.find(name).takes_ratios)  # the same for any metric
+SUMS = (*FRACTIONS, "mip")  # all methods that find the least sum and a bound
 
 
 def many_more(*values: object) -> Any:

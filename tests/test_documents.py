@@ -86,8 +86,7 @@ def printed_by(command: str, folder: Path) -> list[str]:
     return [*outcome.stdout.split("\n"), *outcome.stderr.split("\n")]
 
 
-LONG = ("compare", "leave-one-out", "subsets")
-"""Commands that take several seconds on the examples."""
+LONG = ("compare", "leave-one-out", "subsets")  # commands that take several seconds on the examples
 
 
 @pytest.mark.parametrize(

@@ -315,8 +315,7 @@ def test_whole_weights_lie_in_the_region(region: Region, some: bool) -> None:
 
 
 _P = 2**33 + 3
-_Q = (2 * _P - 1) // 3
-"""2 P = 3 Q + 1: 2 : 3 is a little more than Q : P, by less than limits of 30 bits can tell."""
+_Q = (2 * _P - 1) // 3  # 2 P = 3 Q + 1: 2 : 3 is a little more than Q : P, by less than limits of 30 bits can tell
 
 
 def test_what_rounded_limits_cannot_tell_is_left_to_exact_arithmetic() -> None:

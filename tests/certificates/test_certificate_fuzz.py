@@ -23,8 +23,7 @@ from lpmert.cli.lists import verified_json
 from lpmert.model.nbest import NBest
 
 BASES = ("small boxes", "boxes", "selections", "pairs", "bleu boxes", "bleu selections", "f1")
-LONGEST = 5.0
-"""Seconds of processor time that no certificate of a few kilobytes may take."""
+LONGEST = 5.0  # seconds of processor time that no certificate of a few kilobytes may take
 
 VALUES: tuple[Any, ...] = (
     *(True, False, None, 0, 1, -1, 2, 3.5, -0.0, 1e300, float("inf"), float("nan"), 10**18, 2**63, -(2**64), 10**400),
