@@ -71,26 +71,14 @@ def test_formulas_without_a_lemma_have_no_proof(path: Path) -> None:
 
 
 @pytest.mark.parametrize("worth", ["bleu", "chrf", "f1", "wer"])
-def test_losses_are_those_of_the_papers(worth: str) -> None:
+def test_losses_and_their_order_are_those_of_the_papers(worth: str) -> None:
     formula, loss = ratio(worth)
-    for seed in range(20):
-        for row in problem("integers", worth, seed).statistics.astype(int).tolist():
-            assert float(formula.loss(row)) == pytest.approx(float(loss(row)), abs=1e-12)
-
-
-@pytest.mark.parametrize("worth", ["bleu", "chrf"])
-def test_comparisons_agree_where_doubles_can_tell(worth: str) -> None:
-    formula, loss = ratio(worth)
-    rows = [row for seed in range(8) for row in problem("integers", worth, seed).statistics.astype(int).tolist()]
-    signs = set()
+    rows = [row for seed in range(20) for row in problem("integers", worth, seed).statistics.astype(int).tolist()]
+    assert [float(formula.loss(row)) for row in rows] == pytest.approx([float(loss(row)) for row in rows], abs=1e-12)
     for first, second in product(rows[:25], repeat=2):
-        difference = loss(first) - loss(second)
-        sign = formula.order(first, second)
-        signs.add(sign)
-        if abs(difference) > 1e-9:
-            assert sign == math.copysign(1, difference)
-        assert formula.order(second, first) == -sign
-    assert signs == {-1, 0, 1}
+        sign, difference = formula.order(first, second), loss(first) - loss(second)
+        assert sign == -formula.order(second, first)
+        assert abs(difference) <= 1e-9 or sign == math.copysign(1, difference)
 
 
 def test_bleu_is_compared_where_doubles_cannot_tell() -> None:
@@ -132,16 +120,6 @@ def test_nothing_in_a_box_undercuts_its_best_corner_or_costs_its_price(worth: st
                 assert formula.order(x, target) >= 0 or price.of(x) < price.target
                 assert price.of(x) + price.forbidden >= price.target
     assert priced > 20
-
-
-def test_prices_tell_apart_what_differs_enough() -> None:
-    formula, _ = ratio("bleu")
-    high = [91, 100, 71, 90, 51, 80, 31, 70, 100]
-    formula.sums = [80, 100, 60, 90, 40, 80, 20, 70, 100]
-    worse = [88, 100, 68, 90, 48, 80, 28, 70, 100]
-    price = formula.price(worse, high, high)
-    assert price.of(worse) < price.target <= price.of([*worse[:8], 100]) + price.forbidden
-    assert price.of(high) < price.target
 
 
 def test_a_cosine_is_refused_before_anything_else(path: Path) -> None:
