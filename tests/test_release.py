@@ -86,24 +86,16 @@ def test_the_wheel_holds_the_package_and_nothing_else_and_twine_accepts_both(pub
         assert packed.read(f"{described}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
-def test_the_archive_holds_what_it_takes_to_build(archived: Path) -> None:
+def test_the_archive_holds_what_it_takes_to_build_and_says_what_the_project_does(archived: Path) -> None:
     with tarfile.open(one(archived, "*.tar.gz")) as archive:
-        names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+        files = {member.name.partition("/")[2]: member for member in archive.getmembers() if member.isfile()}
+        described, licence = (archive.extractfile(files[name]).read() for name in ("PKG-INFO", "LICENSE"))
     core = ROOT / "lpmert" / "core"
     built = {file.relative_to(ROOT).as_posix() for end in ("*.[ch]pp", "*.txt", "*.py") for file in core.glob(end)}
-    assert {name for name in names if name.startswith("lpmert/")} == sources() | built
-    assert {name for name in names if not name.startswith("lpmert/")} == {
-        *("pyproject.toml", "PKG-INFO"),
-        *("README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"),
-    }
-
-
-def test_its_metadata_say_what_the_project_does(archived: Path) -> None:
-    top = f"lpmert-{lpmert.__version__}"
-    with tarfile.open(one(archived, "*.tar.gz")) as archive:
-        metadata, licence = (archive.extractfile(f"{top}/{name}") for name in ("PKG-INFO", "LICENSE"))
-        assert licence.read() == (ROOT / "LICENSE").read_bytes()
-        metadata = Parser().parsestr(metadata.read().decode())
+    more = {"pyproject.toml", "PKG-INFO", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"}
+    assert set(files) == sources() | built | more
+    assert licence == (ROOT / "LICENSE").read_bytes()
+    metadata = Parser().parsestr(described.decode())
     assert (metadata["Name"], metadata["Version"]) == ("lpmert", lpmert.__version__)
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("Apache-2.0", f">={PYTHONS[0]}")
     assert metadata.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")

@@ -57,16 +57,14 @@ TINY = 2.0**-1074
 """The smallest double."""
 
 
-def test_no_winner_is_clear_by_products_that_underflow() -> None:
+def test_products_that_underflow_and_entries_lost_in_normalising_decide_nothing() -> None:
     weights, row = np.array([0.48, 0.48, 0.55]), np.array([3.0, 3.0, -5.0]) * TINY
     assert dot(row, weights) > 0
     assert _decoded(_lists(np.array([row, np.zeros(3)])), weights) == (1, False)
     assert _separate(_lists(-np.array([row, np.zeros(3)])), weights)[0] != FEASIBLE
-
-
-def test_choices_that_an_entry_lost_in_normalising_makes_possible_are_not_called_impossible() -> None:
-    """They are made by (0, 1)."""
-    features = np.array([[2.0, TINY], [0.0, 0.0], [-2.0, TINY], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    features = np.array(
+        [[2.0, TINY], [0.0, 0.0], [-2.0, TINY], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    )  # (0, 1) makes them
     assert _separate(_lists(features), np.array([1.0, 0.0]))[0] != INFEASIBLE
 
 
