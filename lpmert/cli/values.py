@@ -291,9 +291,9 @@ def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: P
         if not isinstance(value, bool):
             raise click.UsageError(f"must be true or false, not {quoted(value)}")
         return value
-    several = option.multiple or option.nargs < 0
-    items = value if several and isinstance(value, list) else [value]
-    for one in items:
+    several, form = option.multiple or option.nargs < 0, option.metavar or ""
+    texts = []
+    for one in value if several and isinstance(value, list) else [value]:
         if isinstance(one, bool) or not isinstance(one, str | int | float):
             array = "; several of them are an array" if several else ""
             trouble = f"must be a text as on the command line, or a number, not {quoted(value)}"
@@ -301,13 +301,8 @@ def _as_on_command_line(key: str, value: Any, option: click.Parameter, folder: P
         if key == "set" and not str(one).startswith("metric."):
             trouble = f"{quoted(one)} is not an option of the metric"
             raise click.UsageError(f"{trouble}; give those of the method on the command line (--set)")
-    texts = [_placed(str(one), key, option.metavar or "", folder) for one in items]
+        name, mark, file = str(one).rpartition("=") if form in ("DATA...", "NAME=FILE") else ("", "", str(one))
+        perhaps = key in ("scores", "scales", "around")  # which also take names or numbers
+        is_path = form in ("FILE", "DATA...", "NAME=FILE") or (perhaps and (folder / file).exists())
+        texts.append(f"{name}{mark}{folder / file}" if is_path and file != "-" else str(one))
     return texts if several else texts[0]
-
-
-def _placed(text: str, key: str, form: str, folder: Path) -> str:
-    """Return a text in which a path, which is relative to the file, has its folder."""
-    name, mark, file = text.rpartition("=") if form in ("DATA...", "NAME=FILE") else ("", "", text)
-    perhaps = key in ("scores", "scales", "around")  # which also take names or numbers
-    is_path = form in ("FILE", "DATA...", "NAME=FILE") or (perhaps and (folder / file).exists())
-    return f"{name}{mark}{folder / file}" if is_path and file != "-" else text
