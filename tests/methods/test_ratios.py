@@ -352,8 +352,8 @@ WRONG: list[tuple[FloatArray | None, Any, str]] = [
     (None, Bleu(), "takes 9"),
     (None, Sum(max, lambda s: s[:, 0]), "is not additive.*omit `losses`"),
     (None, Sum(lambda t: t[0] * (1 + 1e-6), lambda s: s[:, 0]), "is not additive"),  # but nearly
-    (None, Sum(sum, lambda s: np.where(s[:, 0] < 1, math.inf, 1.0)), "one finite number"),
-    (None, Sum(sum, lambda s: s[:1, 0]), "one finite number"),
+    (None, Sum(sum, lambda s: np.where(s[:, 0] < 1, math.inf, 1.0)), "a finite number for each"),
+    (None, Sum(sum, lambda s: s[:1, 0]), "a finite number for each"),
     (None, Plain(lambda _: math.inf), "finite"),
 ]
 
