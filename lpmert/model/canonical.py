@@ -190,7 +190,16 @@ class Canonical:
 
         Raises `RegionError`, naming the limits that contradict each other, if there are no such weights.
         """
-        middle = _middle(self) if len(self.limits) else None
+        middle = None
+        if len(self.limits):
+            middle = _middle(self)
+            if middle is None:  # weights of very different sizes need units of their own in doubles
+                scales = _even_scales(self.limits)
+                exact = None if self.rounding is None else self.rounding.scaled(scales)
+                middle = _middle(replace(self, limits=self.limits * scales, rounding=exact))
+                middle = None if middle is None else middle * scales
+            if middle is None:
+                raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
         if self.cap is not None:
             middle = self.cap.unit if middle is None else _in_cap(self.cap, self.limits, self.labels, middle)
         return None if middle is None else CanonicalWeights(middle)
@@ -344,8 +353,11 @@ class Canonical:
         return form.take(*informative_rows(form.costs, form.offsets))
 
 
-def _middle(form: Canonical) -> FloatArray:
-    """Return weights in the middle of the limits; raises `RegionError` if there are none, or none that doubles hold."""
+def _middle(form: Canonical) -> FloatArray | None:
+    """Return weights in the middle of the limits, `None` if doubles hold none.
+
+    Raises `RegionError` if there are none.
+    """
     exact = form.rounding if form.rounding is not None and form.rounding.known else None
     none = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     alone = replace(form, rounding=exact, step=None).take(*none).with_limits()
@@ -357,9 +369,23 @@ def _middle(form: Canonical) -> FloatArray:
         remedy = "drop or widen one of these limits, or fix a weight instead of squeezing it"
         raise RegionError(f"the region has no inside: {against} leave no weights, or none with room; {remedy}")
     if verdict.weights is None:
-        raise RegionError("the region is too thin for double precision; widen a limit, or rescale its features")
+        return None
     weights, _ = optimizer.centre(chosen, start=verdict.weights)
     return weights
+
+
+def _even_scales(rows: FloatArray) -> FloatArray:
+    """Return powers of two [d] for the columns of rows [k, d] that bring the numbers of each row to about one size.
+
+    Rows and columns are divided in turn by the geometric mean of their nonzero numbers.
+    """
+    nonzero = rows != 0.0
+    logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=nonzero)
+    scales = np.zeros(rows.shape[1])
+    for _ in range(60):
+        of_rows = ((logs + scales) * nonzero).sum(axis=1) / np.maximum(nonzero.sum(axis=1), 1)
+        scales = -((logs - of_rows[:, None]) * nonzero).sum(axis=0) / np.maximum(nonzero.sum(axis=0), 1)
+    return np.ldexp(1.0, np.clip(np.rint(scales), -500, 500).astype(np.int64))
 
 
 def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatArray) -> FloatArray:
