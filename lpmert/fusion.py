@@ -47,9 +47,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Mean scores on held-out queries: of the best weights for the other queries, and of equal weights.
+    """The expected score on unseen queries, by cross-validation.
 
-    reach: half the width of the 95 % interval of their difference; folds: the number of folds.
+    Parameters
+    ----------
+    best, equal : float
+        Mean scores on held-out queries: of the best weights for the other queries, and of equal weights.
+    reach : float
+        Half the width of the 95 % interval of their difference.
+    folds : int
+        Number of folds.
     """
 
     json_properties = ("message",)
@@ -71,12 +78,25 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Fused(Outcome):
-    """The best weights for a metric, with as few digits as the score allows, and the scores of other weights.
+    """The best weights for a metric, and the scores of other weights.
 
-    alone: the score of each feature alone. others: weights by name: those to compare with, equal weights, and the best
-    of a grid of multiples of 0.1 that sum to 1. unseen: the result of cross-validation, if requested. queries,
-    documents: how many count. notes: what reading the documents changed or left out, and the score of another order of
-    ties.
+    Parameters
+    ----------
+    result : RankingResult
+        The result of the search; its weights have as few digits as the score allows.
+    metric : str
+        The metric, such as "ndcg@10".
+    alone : dict
+        The score of each feature alone.
+    others : dict
+        Other weights by name: those to compare with, equal weights, and the best of a grid of multiples of 0.1 that sum
+        to 1.
+    unseen : Unseen or None
+        The result of cross-validation, if requested.
+    queries, documents : int
+        Number of queries with a relevant document, and of their documents.
+    notes : tuple of str
+        What reading the documents changed or left out, and the score of another order of ties.
     """
 
     json_properties = ("message",)
@@ -120,13 +140,33 @@ def fuse(
 ) -> Fused:
     """Find the best weights for fusing scores, and compare them with equal weights, a grid and each score alone.
 
-    The arguments up to `seed` are those of `lpmert.ranking.maximize`; the grid may take 20 seconds more, and each fold
-    10. other: weights to compare with, by name or in order. folds: their number for cross-validation, if any.
-    on_stage: called with the name of a stage, how many of its parts are done, and their number, `None` if unknown. All
-    scores are exact.
+    Parameters
+    ----------
+    lists : Judged
+        Documents with features and grades, such as `lpmert.read_judged` returns.
+    metric : RankingMetric or str
+        The metric, as for `lpmert.ranking.maximize`.
+    nonnegative, time_limit, seed
+        As for `lpmert.ranking.maximize`. The grid may take 20 seconds more, and each fold of cross-validation 10.
+    other : mapping or sequence of numbers, optional
+        Weights to compare with, by name or in order.
+    folds : int, optional
+        Number of folds for cross-validation; none by default.
+    on_stage : callable, optional
+        Called with the name of a stage, how many of its parts are done, and their number, `None` if unknown.
 
-    Raises `DataError` if no query has a relevant document, or fewer queries count than there are folds.
+    Returns
+    -------
+    Fused
+        The best weights and all scores, which are exact; see `lpmert.ranking.evaluate`.
 
+    Raises
+    ------
+    DataError
+        If no query has a relevant document, or fewer queries count than there are folds.
+
+    Examples
+    --------
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
     >>> fused = fuse(lists, "mrr@10")
     >>> fused.result.score, fused.alone, fused.message

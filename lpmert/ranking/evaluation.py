@@ -20,13 +20,30 @@ TIES = ("worst", "given")
 def evaluate(lists: Judged, weights: Weights, metric: RankingMetric | str, *, ties: str = "worst") -> float:
     """Return the mean of a metric over the queries with a relevant document; documents are sorted in exact arithmetic.
 
-    weights: one for each feature, by name or in order. ties: the order of documents with equal scores: "worst" is the
-    one with the worst value, "given" that of the lists, which for `read_judged` is the order of trec_eval for runs: by
-    decreasing name.
+    Parameters
+    ----------
+    lists : Judged
+        Documents with features and grades.
+    weights : mapping or sequence of numbers
+        One for each feature, by name or in order.
+    metric : RankingMetric or str
+        The metric, as for `maximize`.
+    ties : {"worst", "given"}
+        The order of documents with equal scores: the one with the worst value, or that of the lists. Lists of
+        `read_judged` are in the order of trec_eval for runs: by decreasing name.
 
-    Raises `DataError` and `MetricError` if there is not one finite weight for each feature, the metric or order is
-    unknown, or no document is relevant.
+    Returns
+    -------
+    float
+        The mean.
 
+    Raises
+    ------
+    DataError, MetricError
+        If there is not one finite weight for each feature, the metric or order is unknown, or no document is relevant.
+
+    Examples
+    --------
     >>> lists = Judged([[1.0], [1.0], [0.0]], [0, 3], [1, 0, 1])
     >>> evaluate(lists, [1.0], "mrr@3"), evaluate(lists, [-1.0], "mrr@3")
     (0.5, 1.0)

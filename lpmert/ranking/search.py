@@ -57,9 +57,14 @@ _Pairs = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Curve:
-    """The value in all directions of two weights: it is values [C], to within 1e-11, between two of begins [C + 1, 2].
+    """The value in all directions of two weights: it is values[i] between begins[i] and begins[i + 1].
 
-    Those are the weights at which the value changes, and the axes, in the order of their angle.
+    Parameters
+    ----------
+    begins : array [C + 1, 2]
+        Weights at which the value changes, and the axes, in the order of their angle.
+    values : array [C]
+        The values, with an error of at most 1e-11.
     """
 
     begins: FloatArray
@@ -74,12 +79,29 @@ class Curve:
 
 @dataclass(frozen=True)
 class RankingResult(Weighted):
-    """The best weights found, whose absolute values sum to 1, and an upper bound on the score of all weights.
+    """The best weights found, and an upper bound on the score of all weights.
 
-    score: that of the weights in exact arithmetic. status: `OPTIMAL` if score and bound differ by at most 1e-11;
-    `OPTIMAL_TO_TOLERANCE` if the search ended, but found no weights in double precision for a higher score that may
-    exist; otherwise the limit that ended it. nodes: the number of cones searched. curve: the value of all weights, if
-    there are two features. search: what `certify` writes a proof of.
+    Parameters
+    ----------
+    weights : array [D]
+        The weights; their absolute values sum to 1.
+    names : tuple of str
+        The features, in the order of the weights.
+    score : float
+        The score of these weights in exact arithmetic.
+    bound : float
+        The proven upper bound on the score of all weights.
+    status : Status
+        `OPTIMAL` if score and bound differ by at most 1e-11; `OPTIMAL_TO_TOLERANCE` if the search ended, but found no
+        weights in double precision for a higher score that may exist; otherwise the limit that ended the search.
+    nodes : int
+        Number of cones searched.
+    seconds : float
+        Wall time.
+    curve : Curve or None
+        The value of all weights, if there are two features.
+    search : Maximizing
+        The search, of which `certify` writes a proof.
     """
 
     json_omits = ("curve", "search")
@@ -106,15 +128,35 @@ def maximize(
 ) -> RankingResult:
     """Find the weights that rank best, and prove an upper bound on the score of all weights.
 
-    metric: "ndcg@10", "ndcg-exp@10", "mrr@10", "map@100", "recall@100", "precision@5", "success@5" and the like; in
-    "recall-l2@100" grades of at least 2 are relevant. nonnegative: whether weights must not be negative. time_limit:
-    seconds for a search with three or more features. seed: of the random weights from which line searches start.
-    on_progress: called repeatedly with the best score so far, the bound, and the number of cones searched. Score and
-    bound also hold after a time limit or Ctrl-C.
+    Parameters
+    ----------
+    lists : Judged
+        Documents with features and grades.
+    metric : RankingMetric or str
+        The metric: "ndcg@10", "ndcg-exp@10", "mrr@10", "map@100", "recall@100", "precision@5", "success@5" and the
+        like; in "recall-l2@100" grades of at least 2 are relevant.
+    nonnegative : bool
+        Whether weights must not be negative.
+    time_limit : float or None
+        Seconds for a search with three or more features; `None` means no limit.
+    seed : int
+        Seed of the random weights from which line searches start.
+    on_progress : callable, optional
+        Called repeatedly with the best score so far, the bound, and the number of cones searched.
 
-    Raises `DataError`, `MetricError` and `MethodError` if no query has a relevant document, the range of a feature is
-    too large for doubles, or the metric, limit or seed is invalid.
+    Returns
+    -------
+    RankingResult
+        The best weights, their score and the bound, which also hold after a time limit or Ctrl-C; see its status.
 
+    Raises
+    ------
+    DataError, MetricError, MethodError
+        If no query has a relevant document, the range of a feature is too large for doubles, or the metric, limit or
+        seed is invalid.
+
+    Examples
+    --------
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])
     >>> result = maximize(lists, "mrr@10")
     >>> result.score, result.bound - result.score < 1e-11
@@ -124,13 +166,24 @@ def maximize(
 
 
 def certify(result: RankingResult, path: str | Path) -> None:
-    """Write a certificate of a result of `maximize`, which `verify` checks without any search.
+    """Write a certificate of a result, which `verify` checks without any search.
 
-    If the search was stopped, its bound is certified. With two features, cones are searched first. The file is
-    compressed if its name ends in .gz or .xz.
+    Parameters
+    ----------
+    result : RankingResult
+        The result. If its search was stopped, its bound is certified. With two features, cones are searched first.
+    path : str or Path
+        Where the certificate goes; compressed if the name ends in .gz or .xz.
 
-    Raises `DataError` if it cannot be written, and `MethodError` for another first argument.
+    Raises
+    ------
+    DataError
+        If the file cannot be written.
+    MethodError
+        If the first argument is no result of `maximize`.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from lpmert.ranking import verify
     >>> lists = Judged([[3, 0], [2, 2], [0, 3], [1, 1], [0, 2]], [0, 3, 5], [0, 1, 0, 0, 1])

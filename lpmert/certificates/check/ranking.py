@@ -75,10 +75,32 @@ def verify(
     memory_limit: int | None = None,
     on_line: Callable[[int], object] = lambda _: None,
 ) -> VerifiedRanking:
-    """Check that a certificate of `certify` proves its claim for these documents, without any search.
+    """Check that a certificate proves its claim for these documents.
 
-    metric: the one it must be about, such as "ndcg@10". All comparisons are decided in exact arithmetic on the numbers
-    as they are printed. Limits, `on_line` and errors are those of `lpmert.verify`.
+    Parameters
+    ----------
+    certificate : str or Path
+        The file that `certify` wrote, plain or compressed.
+    lists : Judged
+        The documents it is about.
+    metric : str, optional
+        The metric it must be about, such as "ndcg@10".
+    time_limit, memory_limit, on_line
+        As for `lpmert.verify`.
+
+    Returns
+    -------
+    VerifiedRanking
+        What was proved.
+
+    Raises
+    ------
+    CertificateError, LimitError, DataError, MethodError
+        As by `lpmert.verify`.
+
+    Notes
+    -----
+    No search is run: all comparisons are decided in exact arithmetic on the numbers as they are printed.
     """
     reader = CertificateReader(certificate, on_line)
     with reader.checking(time_limit, memory_limit):
