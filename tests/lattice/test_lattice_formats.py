@@ -232,6 +232,11 @@ def test_utterances_that_are_numbers_have_references_by_line(tmp_path: Path) -> 
     assert both.references == (("a cat", "the cat"), ("no", "yes"))
 
 
+def test_the_penalty_of_words_is_a_logarithm_too() -> None:
+    graph = graph_of("slf", "base=10\nwdpenalty=-2\nN=2 L=1\nI=0\nI=1\nJ=0 S=0 E=1 W=x a=-2\n")
+    assert graph.scales["words"] == pytest.approx(-2 * math.log(10))
+
+
 def graph_of(kind: str, content: str) -> Links:
     ((utterance, graph),) = FORMATS.build(kind).graphs(GraphText("x", content))
     assert utterance is None

@@ -1,5 +1,6 @@
 """Statistics from texts: what sacrebleu, jiwer's definitions and recorded runs say of the same texts."""
 
+import lzma
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from graph_problems import edits
 from hypothesis import given, settings, strategies as st
 from late import Late
 from refusals import refused
+from shared import SHARED_DATA, needs_shared
 
 from lpmert import DataError, MetricError, NBest
 from lpmert.errors import FloatArray
@@ -269,6 +271,22 @@ def test_a_library_that_is_not_installed_is_named(module: str, metric: str, monk
 
 
 # Warnings
+
+
+def lines_of(name: str, separator: str) -> list[list[str]]:
+    with lzma.open(SHARED_DATA / "swahili-mert-100best" / name, "rt", encoding="utf-8", newline="\n") as file:
+        return [[part.strip() for part in line.split(separator)] for line in file]
+
+
+@needs_shared
+def test_first_hypotheses_have_the_corpus_bleu_of_the_recorded_run() -> None:
+    first: dict[str, str] = {}
+    for key, text, *_ in lines_of("run7.nbest.txt.xz", "|||"):
+        first.setdefault(key, text)
+    references = {key: text for key, text in lines_of("reference.txt.xz", "\t")}
+    own = [references[key] for key in first]
+    measured, metric = measure_texts(one_each(list(first.values())), own, BleuTexts(tokenize="none"))
+    assert metric.score(measured.statistics.sum(axis=0)) == pytest.approx(32.72, abs=5e-3)
 
 
 def warned(caplog: pytest.LogCaptureFixture, metric: str | TextMetric, texts: list[str], references: list[str]) -> str:
