@@ -270,7 +270,7 @@ def test_a_library_that_is_not_installed_is_named(module: str, metric: str, monk
         measure_texts(one_each(["a"]), ["a"], metric)
 
 
-# Warnings
+# A recorded run
 
 
 def lines_of(name: str, separator: str) -> list[list[str]]:
@@ -283,10 +283,13 @@ def test_first_hypotheses_have_the_corpus_bleu_of_the_recorded_run() -> None:
     first: dict[str, str] = {}
     for key, text, *_ in lines_of("run7.nbest.txt.xz", "|||"):
         first.setdefault(key, text)
-    references = {key: text for key, text in lines_of("reference.txt.xz", "\t")}
+    references = dict(lines_of("reference.txt.xz", "\t"))
     own = [references[key] for key in first]
     measured, metric = measure_texts(one_each(list(first.values())), own, BleuTexts(tokenize="none"))
     assert metric.score(measured.statistics.sum(axis=0)) == pytest.approx(32.72, abs=5e-3)
+
+
+# Warnings
 
 
 def warned(caplog: pytest.LogCaptureFixture, metric: str | TextMetric, texts: list[str], references: list[str]) -> str:
