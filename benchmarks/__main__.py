@@ -14,8 +14,7 @@ from benchmarks.runner import ROWS, RunOptions, run
 from benchmarks.suites import NAMES, benchmark
 
 _TERMINATED = 143
-SCRIPTS = ("benchmarks.sample_risk",)
-"""Measurements that have their own command lines."""
+SCRIPTS = ("benchmarks.sample_risk",)  # measurements that have their own command lines
 
 
 @click.group()

@@ -6,14 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-Probability = Callable[[str, str], float]
-"""Returns the probability of a word after another."""
-
-WORDS = 50_000
-"""Size of the vocabulary."""
-
-_MASS = 10.0
-"""Mass of the unigram model as a prior, in words."""
+Probability = Callable[[str, str], float]  # returns the probability of a word after another
+WORDS = 50_000  # size of the vocabulary
+_MASS = 10.0  # mass of the unigram model as a prior, in words
 
 
 class Bigrams:

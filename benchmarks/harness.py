@@ -22,17 +22,13 @@ from benchmarks.machine import limit_memory
 from benchmarks.rows import Key, Row
 from benchmarks.tables import Figure, Table
 
-Data = Any
-"""What a dataset holds: N-best lists for most objectives."""
-
-_MEMORY = 8 << 30
-"""Bytes that the separate process of a task may hold; if it needs more, the row says that it failed."""
+Data = Any  # what a dataset holds: N-best lists for most objectives
+_MEMORY = 8 << 30  # bytes that the separate process of a task may hold; if it needs more, the row says that it failed
 
 _GRACE_SECONDS = 180.0
 """The separate process of a task is ended so long after its time limit: it also loads, warms up and reports."""
 
-_LOADED: dict[str, Data] = {}
-"""Data that are loaded, by the names of their datasets."""
+_LOADED: dict[str, Data] = {}  # data that are loaded, by the names of their datasets
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,11 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.model.nbest import NBest
 
 TREES = 30
-SHORTEST, LONGEST = 3, 20
-"""Lengths in words of the sentences that become lists."""
+SHORTEST, LONGEST = 3, 20  # lengths in words of the sentences that become lists
 
 _FOLDER = "treebanks"
 _ROOT = "ROOT"
-_PRIOR = 1.0
-"""Mass of the average rate as a prior, in words or pairs of words."""
+_PRIOR = 1.0  # mass of the average rate as a prior, in words or pairs of words
 
 
 class Sentence(NamedTuple):

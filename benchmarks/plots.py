@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MOST_TICKS = 12
-_APART = 1.4
-"""On a logarithmic axis, labels of points closer than this factor would overlap."""
+_APART = 1.4  # on a logarithmic axis, labels of points closer than this factor would overlap
 
 Points = Sequence[tuple[float, float]]
 

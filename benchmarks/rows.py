@@ -12,14 +12,9 @@ from typing import Any
 from lpmert.result import relative_gap
 from lpmert.system.files import write_text
 
-_PROOFS = ("optimal", "optimal_to_tolerance")
-"""Statuses that claim a proof."""
-
-_HELD_UP, _HELD_UP_SECONDS = 1.5, 0.5
-"""Factor and seconds by which wall-clock time may exceed processor time."""
-
-Key = tuple[str, str, str, int]
-"""Dataset, objective, solver and seed, which identify a row of a benchmark."""
+_PROOFS = ("optimal", "optimal_to_tolerance")  # statuses that claim a proof
+_HELD_UP, _HELD_UP_SECONDS = 1.5, 0.5  # factor and seconds by which wall-clock time may exceed processor time
+Key = tuple[str, str, str, int]  # dataset, objective, solver and seed, which identify a row of a benchmark
 
 
 @dataclass(frozen=True)

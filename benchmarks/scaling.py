@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 FORMATS = ("npz", "parquet", "tsv")
 ALL_STAGES = (*(f"read {format}" for format in FORMATS), *STAGES)
 WORKERS = ("1 worker", "2 threads")
-_LEAST = 0.01
-"""Fits leave out stages with fewer processor seconds, which say little about growth."""
+_LEAST = 0.01  # fits leave out stages with fewer processor seconds, which say little about growth
 
 _CONFIDENCE = 0.95
 

@@ -22,8 +22,7 @@ from lpmert.search.method import Method
 
 RUNS = (3, 5, 7)
 N_TRAIN = 150
-SIZE = 20
-"""Hypotheses of each sentence that the decoder returns."""
+SIZE = 20  # hypotheses of each sentence that the decoder returns
 
 SMALL = ("Distortion0_0", "LM0_0", "WordPenalty0_0", "PhrasePenalty0_0", *(f"TranslationModel0_{k}" for k in range(4)))
 """The features of a translation system without its lexical reordering."""

@@ -108,8 +108,7 @@ def _solve(data: NBest, objective: Objective, seed: int, time_limit: float) -> A
     )
 
 
-STAGED = Solver("cells", _solve, lambda: warm_up(Cells()))
-"""`cells` from arrays to the proof, stage by stage."""
+STAGED = Solver("cells", _solve, lambda: warm_up(Cells()))  # `cells` from arrays to the proof, stage by stage
 
 
 def _between(watch: Stopwatch) -> Callable[[Progress], None]:

@@ -23,15 +23,12 @@ from lpmert.system.deadline import out_of_time, within
 from lpmert.unseen.estimate import corrected_reach
 from lpmert.values import Weights, weights_array, whole_number
 
-_STEPS = 10
-"""Steps of the grid: 11 values per weight, as tools of search engines scan."""
-_GRID_SECONDS = 20.0
-"""Maximum time for the grid."""
+_STEPS = 10  # steps of the grid: 11 values per weight, as tools of search engines scan
+_GRID_SECONDS = 20.0  # maximum time for the grid
 _FOLD_SECONDS = 10.0
 """Maximum time for the search of a fold: its weights are judged by held-out queries, not by a bound."""
 _DIGITS = range(3, 17)
-_PROVED = 1e-11
-"""Gap up to which a score counts as proved best."""
+_PROVED = 1e-11  # gap up to which a score counts as proved best
 _SHOWN = 6
 
 OnStage = Callable[[str, int, int | None], object]

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from lpmert.model.nbest import NBest
     from lpmert.values import Weights
 
-_SIZE = 7.0, 3.6
-"""Width and height of a figure in inches."""
+_SIZE = 7.0, 3.6  # width and height of a figure in inches
 
 
 def outcome(found: Result | Subsets | NearOptimal | Front) -> Figure:

@@ -128,8 +128,7 @@ class Progress:
     phase: str = "searching"
 
 
-Callback = Callable[[Progress], object]
-"""Called about ten times a second; a true return value stops the search."""
+Callback = Callable[[Progress], object]  # called about ten times a second; a true return value stops the search
 
 OnStage = Callable[[str, int, int], object]
 """Called with a stage of many searches, how many of its parts are done, and their number; a true return value stops."""

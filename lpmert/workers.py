@@ -28,8 +28,7 @@ logger = logging.getLogger("lpmert")
 
 T = TypeVar("T")
 
-Unit = Callable[..., T]
-"""Called with the shared value and the arguments of the unit."""
+Unit = Callable[..., T]  # called with the shared value and the arguments of the unit
 
 _SCHEME = "dask://"
 

@@ -46,11 +46,8 @@ _graphs: Any = import_module("test_lattice_formats")
 _weights: Any = import_module("test_weights")
 KINDS = import_module("test_malformed").KINDS
 
-LONGEST = 10.0
-"""Seconds of processor time that no small input may take."""
-
-MEMORY = 4 << 30
-"""Bytes that the program may take: no small input may ask for more."""
+LONGEST = 10.0  # seconds of processor time that no small input may take
+MEMORY = 4 << 30  # bytes that the program may take: no small input may ask for more
 
 SIGNS = b", \" ' \\ = : - _ # ||| / [ ] { } ( ) null true NaN .. e9"
 DIGITS = b"nan inf -inf 1e400 1e308 -0 5e-324 1e-400 0x1p3 1_0 -1 0 1 2"

@@ -407,8 +407,7 @@ METRICS: Mapping[str, tuple[Metric, Loss, Callable[[Rng, list[int]], Array]]] = 
     "chrf": (Chrf(char_order=2), chrf_loss, _chrf_counts),
 }
 
-WORTHS = (*LOSSES, *METRICS)
-"""What hypotheses can be worth: every kind of loss, and every metric."""
+WORTHS = (*LOSSES, *METRICS)  # what hypotheses can be worth: every kind of loss, and every metric
 
 
 def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:

@@ -30,8 +30,7 @@ needs_shared = pytest.mark.skipif(
 
 shared = datasets.shared_path
 
-swahili = datasets.swahili().load
-"""1 - sentence BLEU+1 of the 500 100-best lists of run 7, 14 features."""
+swahili = datasets.swahili().load  # 1 - sentence BLEU+1 of the 500 100-best lists of run 7, 14 features
 
 train_choices = next(one.load for one in SOURCES if one.name == "train trips")
 """0/1 loss of 2929 choices between two train trips: integer price, time, changes and comfort of each."""

@@ -109,8 +109,7 @@ def test_scores_are_those_of_pytrec_eval(metric: str) -> None:
     assert evaluate(lists, WEIGHTS, metric) == pytest.approx(sum(values) / len(values), abs=1e-6)
 
 
-OF_RANX = {"ndcg-exp": "ndcg_burges", "success": "hit_rate"}
-"""The names that differ."""
+OF_RANX = {"ndcg-exp": "ndcg_burges", "success": "hit_rate"}  # the names that differ
 
 
 @pytest.mark.slow  # ranx compiles for minutes

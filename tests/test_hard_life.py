@@ -24,8 +24,7 @@ from lpmert.system.files import open_bytes
 resource = pytest.importorskip("resource")
 
 TABLE = "list\tam\tlm\terrors\nu1\t1\t0\t0\nu1\t0\t1\t1\nu2\t2\t1\t1\nu2\t1\t3\t0\n"
-BARRED = "\x1b]0;x\x07"
-"""What changes the title of a terminal."""
+BARRED = "\x1b]0;x\x07"  # what changes the title of a terminal
 
 
 def test_a_share_of_the_inputs_gives_no_traceback(tmp_path: Path) -> None:

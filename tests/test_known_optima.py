@@ -19,8 +19,7 @@ from benchmarks import datasets
 from lpmert import Linear, NBest, Region, Result, Status
 from lpmert.metrics import LinearFraction, precision
 
-Row = tuple[tuple[float, ...], Any]
-"""Features, and a loss or counts."""
+Row = tuple[tuple[float, ...], Any]  # features, and a loss or counts
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.compress,
 }
 
-Content = str | bytes | Callable[[], bytes]
-"""The content of a file, or a function that makes it."""
+Content = str | bytes | Callable[[], bytes]  # the content of a file, or a function that makes it
 
 
 def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
@@ -48,8 +47,7 @@ def frame(kind: str, columns: Mapping[str, Any]) -> Any:
     return (library.table if kind == "pyarrow" else library.DataFrame)(columns)
 
 
-TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]
-"""Integers that doubles do not hold."""
+TOO_LARGE = [2**53 + 1, -(2**53) - 1, 2**64 - 1]  # integers that doubles do not hold
 
 
 def same(first: NBest, second: NBest, *, named: bool = True) -> bool:

@@ -42,11 +42,8 @@ DOMAINS = {
     "reference": ("debian-reference",),
     "guides": ("developers-reference", "maint-guide"),
 }
-SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)
-"""Weights of the language model beside the converter's score."""
-
-PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-"""Masses of the background as a prior in MAP adaptation, in words."""
+SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)  # weights of the language model beside the converter's score
+PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)  # masses of the background as a prior in MAP adaptation, in words
 
 KEPT = (100, 300, 1000)
 TIME_LIMIT = 120.0

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 ITERATIONS = 8
 TIME_LIMIT = 120.0
 SEEDS = tuple(range(5))
-MOST_RESTARTS = 20
-"""Line searches with more restarts run with one seed only."""
+MOST_RESTARTS = 20  # line searches with more restarts run with one seed only
 
 METHODS: dict[str, Method] = {
     "likelihood": Likelihood(),

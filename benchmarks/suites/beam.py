@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 SIZES = (32, 64, 128, 256, 500, 1000)
-BEAMS = (100, 1000)
-"""The last is the paper's."""
+BEAMS = (100, 1000)  # the last is the paper's
 
 TIME_LIMIT = 40.0
 BEAM = {beam: by_method(Beam(beam), f"beam {beam}") for beam in BEAMS}
@@ -35,8 +34,7 @@ ALL_BEAMS = (10, 30, 100, 300, 1000)
 FEW = (4, 8, 16, 32, 64, 128, 250)
 """Numbers of lists on which all beams are run to their ends, from good weights and from weak ones."""
 
-TO_THE_END = 600.0
-"""Processor seconds for a beam; none needs as many."""
+TO_THE_END = 600.0  # processor seconds for a beam; none needs as many
 
 POWELL = by_method(Och(directions="powell", restarts=20), "Powell, 20 restarts")
 ENDLESS = by_method(Och(directions="powell", restarts=10**9), "Powell, restarts without end")

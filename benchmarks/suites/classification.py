@@ -26,11 +26,8 @@ from lpmert.methods.heuristic.och import Och
 from lpmert.model.nbest import NBest
 
 TIME_LIMIT = 20.0
-SIZES = (25, 50, 100, 200)
-"""Numbers of cases of the train trips, the first ones; all of them are measured, too."""
-
-LARGEST_COEFFICIENT = 10.0
-"""Limit of all coefficients but the first, which is 1 or -1, as Florios and Skouras have it."""
+SIZES = (25, 50, 100, 200)  # numbers of cases of the train trips, the first ones; all of them are measured, too
+LARGEST_COEFFICIENT = 10.0  # limit of all coefficients but the first, which is 1 or -1, as Florios and Skouras have it
 
 _BLOCK = 1 << 12
 _VANISHED = 1e-9

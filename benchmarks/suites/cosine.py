@@ -63,8 +63,7 @@ COSINES = (0.9999, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.84, 0.5, 0.0, -1.0)
 PUBLISHED = "lp-mert, published test"
 METHODS = {"choices": Choices(), "lp-mert": LpMert(), PUBLISHED: LpMert(cosine_test="published")}
 TIME_LIMIT = 60.0
-MOST_PUBLISHED = 64
-"""The published test is tried on at most so many lists: its misses matter, not its seconds."""
+MOST_PUBLISHED = 64  # the published test is tried on at most so many lists: its misses matter, not its seconds
 
 
 def tasks() -> Iterator[Task]:

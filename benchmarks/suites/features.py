@@ -22,8 +22,7 @@ from lpmert.unseen.estimate import folds_of
 SPLITS = 4
 FOLDS = 3
 TIME_LIMIT = 8.0
-MOST_FEATURES = 15
-"""With more features, only sets of up to `FEW` are tried."""
+MOST_FEATURES = 15  # with more features, only sets of up to `FEW` are tried
 
 FEW = 4
 

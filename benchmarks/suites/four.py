@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 N_SETS = 12
-N_FEATURES = 5
-"""With all 14 features nearly every combination is attainable."""
+N_FEATURES = 5  # with all 14 features nearly every combination is attainable
 
 _SWITCHES: Any = {one.name: False for one in fields(LpMert) if one.default is True}
 STRICT = replace(LpMert(), **_SWITCHES)

@@ -32,8 +32,7 @@ MEASURES: dict[str, Callable[[Row], float]] = {
 }
 
 
-LEAST = {"seconds": 0.005, "MiB": 0.5}
-"""Smaller values say little and are left out of fits."""
+LEAST = {"seconds": 0.005, "MiB": 0.5}  # smaller values say little and are left out of fits
 
 
 @dataclass(frozen=True)

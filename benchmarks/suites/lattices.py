@@ -30,15 +30,13 @@ N_LATTICES = 100
 DECODER = {"acoustic": 1.0, "lm": 9.5, "words": -0.63}
 """Weights of the recogniser, with which it makes lists of the best hypotheses."""
 
-UNTUNED = {"acoustic": 1.0, "lm": 3.0, "words": 0.0}
-"""Weights with which lists may be made before any tuning."""
+UNTUNED = {"acoustic": 1.0, "lm": 3.0, "words": 0.0}  # weights with which lists may be made before any tuning
 
 _BOX = {"lm": (3.0, 20.0), "words": (-12.0, 12.0)}
 NARROW = Region(fixed={"acoustic": 1.0}, bounds=_BOX)
 FILLERS = Region(fixed={"acoustic": 1.0}, bounds={**_BOX, "fillers": (-40.0, 10.0)})
 WIDE = Region(bounds={"acoustic": (0.0, None)})
-OPTIMUM = 386.0
-"""Word errors of all 100 lattices within `NARROW`; for 60 of them, 228."""
+OPTIMUM = 386.0  # word errors of all 100 lattices within `NARROW`; for 60 of them, 228
 
 BEAMS = (50.0, 100.0, 200.0, 400.0, 1600.0)
 LISTS = (12, 25, 50)

@@ -23,8 +23,7 @@ from lpmert.search.method import Incumbent
 N_FEATURES = 13
 SETS = ((0, 2), (2, 4), (4, 6), (0, 4), (4, 8), (8, 12), (0, 8), (24, 32))
 TIME_LIMIT = 600.0
-PAPER = {8: 639_960, 4: 134_454, 2: 49_969, 1: 1_059}
-"""Combinations that the paper tests, by length."""
+PAPER = {8: 639_960, 4: 134_454, 2: 49_969, 1: 1_059}  # combinations that the paper tests, by length
 
 PAPER_COMBINATIONS = 1.33e20
 

@@ -55,8 +55,7 @@ WHOLE = (
 TREEBANKS = ("sl_ssj", "bg_btb", "nl_alpino", "en_ewt")
 PARSES = tuple((treebank(name), "wer") for name in TREEBANKS)
 UNITS = {"loss": "loss", "bleu": "BLEU", "wer": "accuracy"}
-CURVE = (16, 32, 64, 128, 256, 507)
-"""Numbers of the speller's lists to train on; half of them are 507."""
+CURVE = (16, 32, 64, 128, 256, 507)  # numbers of the speller's lists to train on; half of them are 507
 
 GAMMAS = tuple(float(gamma) for gamma in 10.0 ** np.arange(-3, 2.01, 0.25))
 SURFACE_GAMMAS = (0.003, 0.03, 0.3)
@@ -69,8 +68,7 @@ PAPER = {
     "Bulgarian, dependency accuracy": (47.23, 54.72, 54.66),
     "Dutch, dependency accuracy": (36.78, 36.78, 36.71),
 }
-_OUTCOMES = ("likelihood", "line search", "annealing")
-"""The methods in the table of the paper."""
+_OUTCOMES = ("likelihood", "line search", "annealing")  # the methods in the table of the paper
 
 
 def _equal(data: Halves, *_: object) -> Answer:

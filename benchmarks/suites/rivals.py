@@ -70,12 +70,10 @@ def _too_many_rows(data: NBest, _: Objective) -> str | None:
     return f"{rows:,} constraints, more than {MOST_ROWS:,}" if rows > MOST_ROWS else None
 
 
-_UNSEEDED = 3
-"""The first three solvers draw no random numbers."""
+_UNSEEDED = 3  # the first three solvers draw no random numbers
 
 MIP = replace(by_method(Mip(), "mixed-integer program (HiGHS)"), skip=_too_many_rows)
-TRIALS = EVALUATIONS
-"""Trials of Optuna; each takes thousands of times as long as an evaluation of the grid."""
+TRIALS = EVALUATIONS  # trials of Optuna; each takes thousands of times as long as an evaluation of the grid
 
 
 def _solvers(case: Case) -> tuple[Solver, ...]:

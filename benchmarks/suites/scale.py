@@ -27,11 +27,8 @@ from lpmert.workers import using_workers
 
 TIME_LIMIT = 600.0
 N, D = 30, 3
-OPTIMUM = 1767.0
-"""The optimum of the real lists once, proved by `growth` and `targets`; they are repeated."""
-
-ROUNDS = 3
-"""How often searches by threads are measured, as the machine may be busy."""
+OPTIMUM = 1767.0  # the optimum of the real lists once, proved by `growth` and `targets`; they are repeated
+ROUNDS = 3  # how often searches by threads are measured, as the machine may be busy
 
 MOST_ROWS = {"npz": 10_000_000, "parquet": 3_000_000, "tsv": 1_000_000}
 """The largest files of each format, as writing them takes long."""

@@ -13,8 +13,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 
-SOLVER = by_method(Auto(), "auto")
-"""The default method."""
+SOLVER = by_method(Auto(), "auto")  # the default method
 
 TIME_LIMIT = 60.0
 

@@ -26,21 +26,15 @@ from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
 from lpmert.search.method import Comparator, Found, Method
 
-SIZES = (4, 8, 16, 32, 64, N_TRAIN)
-"""Numbers of sentences to tune on."""
-
-EXACT = 8
-"""LP-MERT searches all weights for at most so many sentences, and for more those within the cosine."""
-
-PARTS = 3
-"""At most so many disjoint sets of sentences of each size are tuned on."""
+SIZES = (4, 8, 16, 32, 64, N_TRAIN)  # numbers of sentences to tune on
+EXACT = 8  # LP-MERT searches all weights for at most so many sentences, and for more those within the cosine
+PARTS = 3  # at most so many disjoint sets of sentences of each size are tuned on
 
 ITERATIONS = 10
 SEARCH_SECONDS = 10.0
 TIME_LIMIT = 300.0
 PROVED = 1e-9
-COSINE = 0.84
-"""With the weights of the last decoding, as in Figure 7 of the paper."""
+COSINE = 0.84  # with the weights of the last decoding, as in Figure 7 of the paper
 
 
 @dataclass(frozen=True)

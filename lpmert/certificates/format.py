@@ -28,8 +28,7 @@ Record = dict[str, Any]
 Kind = TypeVar("Kind")
 Node = TypeVar("Node")
 
-_LARGEST = 10**300
-"""Fractions are no larger, so that doubles can show them."""
+_LARGEST = 10**300  # fractions are no larger, so that doubles can show them
 
 _PARSED_BYTES = 25
 """Memory that a character of JSON takes at most when it is parsed; arrays of empty arrays take the most."""

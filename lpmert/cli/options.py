@@ -14,10 +14,8 @@ import click
 
 from lpmert.cli import values
 
-_STATED = "lpmert"
-"""Key of an option or argument in the metadata of its field."""
-_LAST = "Output"
-"""Options under this heading come last."""
+_STATED = "lpmert"  # key of an option or argument in the metadata of its field
+_LAST = "Output"  # options under this heading come last
 
 
 def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare: bool = False, **settings: Any) -> Any:

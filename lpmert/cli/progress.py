@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from lpmert.result import Callback
 
 
-LINE_SECONDS = 1.0
-"""Minimum time between two lines about a search or a stage."""
+LINE_SECONDS = 1.0  # minimum time between two lines about a search or a stage
 HOW_TO_STOP = "Ctrl-C stops and keeps the best"
-BAR_WIDTH = 40
-"""Width of the bar, if the terminal is wide enough."""
+BAR_WIDTH = 40  # width of the bar, if the terminal is wide enough
 
 
 def _counts(progress: lpmert.Progress) -> str:

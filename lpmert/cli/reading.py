@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     Data = lpmert.NBest | WordGraphs
 
 TIES = ("first", "best", "worst")
-COUNTED = ("loss", "gain", "statistics")
-"""Options that say what hypotheses cost; each excludes the others."""
-ARGUMENTS = "lpmert.arguments"
-"""Key of the command line's arguments in click's `Context.meta`."""
+COUNTED = ("loss", "gain", "statistics")  # options that say what hypotheses cost; each excludes the others
+ARGUMENTS = "lpmert.arguments"  # key of the command line's arguments in click's `Context.meta`
 
 _of_texts = partial(option, group="Texts", rare=True)
 _of_format = partial(option, group="Formats of lists", rare=True)

@@ -20,8 +20,7 @@ from lpmert.cli.options import option
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
 from lpmert.system.interrupts import Interrupts
 
-UNLIMITED = 1_000_000
-"""Width of streams that are not terminals."""
+UNLIMITED = 1_000_000  # width of streams that are not terminals
 
 Text = Callable[[], str]
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
 
-_MOST_LISTS = 20
-"""Maximum number of lists in the report of `leave-one-out`."""
+_MOST_LISTS = 20  # maximum number of lists in the report of `leave-one-out`
 
 
 @command(

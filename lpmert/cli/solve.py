@@ -111,8 +111,7 @@ def solve(
     )
 
 
-_MOST_NUMBERS = 10_000_000
-"""Hypotheses times features above which whole weights would take seconds, and are left out."""
+_MOST_NUMBERS = 10_000_000  # hypotheses times features above which whole weights would take seconds, and are left out
 
 
 def _whole(ask: Any, data: Data, result: lpmert.Result, search: ScaledSearch) -> dict[str, int]:

@@ -21,20 +21,15 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import LOSSES, named_like_statistics
 
-Names = Sequence[str] | str | None
-"""Names of columns, as a sequence or joined by commas."""
-
-Cells = Mapping[str, Any]
-"""The cells of each column, a sequence or an array."""
+Names = Sequence[str] | str | None  # names of columns, as a sequence or joined by commas
+Cells = Mapping[str, Any]  # the cells of each column, a sequence or an array
 
 SEGMENT = "list"
 TEXT = "text"
-ALL = "all"
-"""Stands for all columns, or features, without another role."""
+ALL = "all"  # stands for all columns, or features, without another role
 
 SEGMENTS = (SEGMENT, "segment")
-_MARK = "statistic:"
-"""Prefix for columns of statistics whose names alone would not identify them."""
+_MARK = "statistic:"  # prefix for columns of statistics whose names alone would not identify them
 
 _OPTIONS = {
     "segment": "which list a row belongs to",
@@ -259,8 +254,7 @@ def losses_of_gains(nbest: NBest) -> NBest:
     return nbest.changed(statistics=losses, statistic_names=(f"1 - {name}" if share else f"-{name}",))
 
 
-COLUMN = "COLUMN"
-"""Stands for an unknown column."""
+COLUMN = "COLUMN"  # stands for an unknown column
 
 _SEGMENTS = (
     *SEGMENTS, "utt", "utterance", "sent", "sentence", "id", "qid", "query", "prompt", "doc", "case", "context"
@@ -273,16 +267,12 @@ _GAINS = (
 )  # fmt: skip
 _TEXTS = ("text", "hypothesis", "output", "summary", "answer")
 _TOTALS = ("score", "total", "sum", "overall")
-_INDICES = ("__index_level_0__", "Unnamed: 0")
-"""Names that pandas gives to row numbers."""
-_FEW_ROWS = 10
-"""With fewer rows, a pattern may be chance."""
-_ROUNDING = 1e-3
-"""Difference between a sum and its parts, relative to its spread, that few written digits explain."""
+_INDICES = ("__index_level_0__", "Unnamed: 0")  # names that pandas gives to row numbers
+_FEW_ROWS = 10  # with fewer rows, a pattern may be chance
+_ROUNDING = 1e-3  # difference between a sum and its parts, relative to its spread, that few written digits explain
 _BETWEEN_COMMAS = re.compile(r",|^\s+|\s+$")
 """What a name cannot have where commas separate names; a pattern has a question mark in its place."""
-_SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000
-"""Most columns and rows for the search for sums, to keep it fast."""
+_SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000  # most columns and rows for the search for sums, to keep it fast
 _SAME = "the same within each list"
 
 

@@ -26,8 +26,7 @@ from lpmert.formats.text import WHITE, Place, is_word, words_of
 from lpmert.quoting import quoted
 from lpmert.system.files import Bytes
 
-Symbols = Mapping[int, str]
-"""Words by number."""
+Symbols = Mapping[int, str]  # words by number
 
 
 class GraphText(NamedTuple):
@@ -142,11 +141,8 @@ EPSILON_WORDS = frozenset({"<eps>", "<epsilon>"})
 _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?|nan"
 _WEIGHT = re.compile(rf"[^,\s]+,[^,\s]+(,[0-9_]*)?|{_NUMBER}", re.IGNORECASE)
 _WHOLE = re.compile(r"-?[0-9]+")
-_NOT_FINAL = ("Infinity", "inf")
-"""Weights of states that are not final, as they are written."""
-
-Row = tuple[Place, list[str]]
-"""A line of a finite-state machine, with 1 to 5 fields."""
+_NOT_FINAL = ("Infinity", "inf")  # weights of states that are not final, as they are written
+Row = tuple[Place, list[str]]  # A line of a finite-state machine, with 1 to 5 fields
 
 
 def read_symbols(path: str | Path) -> Symbols:
@@ -377,8 +373,7 @@ def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _
 
 
 Fields = dict[str, str]
-Lines = dict[int, tuple[Place, Fields]]
-"""By number of a node or link, the line it is defined on and its fields."""
+Lines = dict[int, tuple[Place, Fields]]  # by number of a node or link, the line it is defined on and its fields
 
 
 class _Reader:

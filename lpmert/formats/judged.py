@@ -22,16 +22,14 @@ from lpmert.system.files import head_of, read_text
 from lpmert.system.streams import STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
-RRF_CONSTANT = 60
-"""Added to ranks, as by Cormack, Clarke and Buettcher, Reciprocal Rank Fusion, SIGIR 2009."""
+RRF_CONSTANT = 60  # added to ranks, as by Cormack, Clarke and Buettcher, Reciprocal Rank Fusion, SIGIR 2009
 
 _RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
 _LOOKED_AT = 1 << 12
 _OF_LETOR = re.compile(r"qid:.*|\d+:\S*")
 """The second word of a line of LETOR: the query or, where that is missing, a feature."""
 
-Scores = Mapping[str, Mapping[str, float]]
-"""Numbers by query and document: scores of a run, or grades."""
+Scores = Mapping[str, Mapping[str, float]]  # numbers by query and document: scores of a run, or grades
 
 
 @buffered_pipes()

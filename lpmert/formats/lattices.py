@@ -58,8 +58,7 @@ SILENT = frozenset({NULL, "<s>", "</s>", "!SENT_START", "!SENT_END"}) | EPSILON_
 """Labels in lattices that are not words of a hypothesis."""
 
 _SLF_ENDINGS = frozenset({".slf", ".lat", ".lattice", ".htk"})
-_HEAD = 1 << 16
-"""Characters at the beginning of a text that tell its format."""
+_HEAD = 1 << 16  # characters at the beginning of a text that tell its format
 
 _VARIANT = re.compile(r"\(\d+\)$")
 
@@ -129,8 +128,7 @@ def load_lattices(
         return _joined(parts, references, speech, features, partial, by_position)
 
 
-Parts = Mapping[str, tuple[str | Path, Links]]
-"""The file and the links of each lattice of a source, by utterance."""
+Parts = Mapping[str, tuple[str | Path, Links]]  # the file and the links of each lattice of a source, by utterance
 
 
 class Speech:

@@ -29,12 +29,10 @@ from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
 from lpmert.system.files import EMPTY, Bytes, atomic_writer, head_of, lines_of, open_bytes
 
 SEPARATOR = "|||"
-STATISTICS_LABEL = "statistics:"
-"""First word of the last field where `write_moses` puts the statistics."""
+STATISTICS_LABEL = "statistics:"  # first word of the last field where `write_moses` puts the statistics
 
 _OF_GROUP = re.compile(r"([^_]+)_(0|[1-9][0-9]{0,17})")
-_SINGLE = " "
-"""Last character of the label of `name=v`."""
+_SINGLE = " "  # last character of the label of `name=v`
 
 Statistics = tuple[tuple[str, ...] | None, list[float]]
 """The names of the statistics, or `None` for mere numbers, and the numbers in one line."""
@@ -368,8 +366,7 @@ SCORE_TYPES: Mapping[str, tuple[str, ...]] = {
 CHRF only counts n-grams of a reference that the hypothesis has, too (Moses' mert, CHRFScorer.cpp).
 """
 
-SPARSE = "sparse"
-"""Name of the single feature that replaces all sparse ones in `merge_sparse`."""
+SPARSE = "sparse"  # name of the single feature that replaces all sparse ones in `merge_sparse`
 
 _FEATURES, _SCORES = "features", ("scores", "statscore")
 """Words in the names of files of features and of scores in Moses' scripts."""

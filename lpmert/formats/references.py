@@ -25,11 +25,8 @@ logger = logging.getLogger(__name__)
 _PARTLY = "allow a part with partial=True (--partial)"
 _TABS = "put the id of the list and a tab before each line"
 
-References = str | Path | Mapping[str, str]
-"""Words by utterance, or the file that holds them."""
-
-Keyed = Mapping[str, tuple[Place, str]]
-"""The place and the text of each key in a file."""
+References = str | Path | Mapping[str, str]  # words by utterance, or the file that holds them
+Keyed = Mapping[str, tuple[Place, str]]  # the place and the text of each key in a file
 
 Rows = list[tuple[Place, str]]
 

@@ -39,11 +39,8 @@ from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import atomic_writer, open_bytes
 from lpmert.system.memory import room_for
 
-_TEXTUAL = ("tsv", "csv")
-"""Formats in which numbers are written as text."""
-
-_SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000
-"""Most rows and cells of a table for suggestions of columns."""
+_TEXTUAL = ("tsv", "csv")  # formats in which numbers are written as text
+_SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000  # most rows and cells of a table for suggestions of columns
 
 
 def read_table(

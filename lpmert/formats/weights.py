@@ -83,11 +83,8 @@ def _is_name(word: str) -> bool:
     return False
 
 
-DECIMALS = 6
-"""Fewest decimals of written weights, as many as Moses' scripts pass to the decoder."""
-
-Keeps = Callable[[FloatArray], bool]
-"""Whether weights [D] decode as well as those that are being written."""
+DECIMALS = 6  # fewest decimals of written weights, as many as Moses' scripts pass to the decoder
+Keeps = Callable[[FloatArray], bool]  # whether weights [D] decode as well as those that are being written
 
 _FULL_DIGITS = 17
 _ENDINGS = (".json", ".ini", ".txt", ".opt", ".config", ".weights")

@@ -67,23 +67,12 @@ def near(centre: FloatArray, reaches: FloatArray, share: float, offsets: IntArra
     return Near(centre, reach, np.flatnonzero(can_win & in_varying_list), from_sizes(sizes), base)
 
 
-_PIECE = 20_000_000
-"""Features times hypotheses times line searches between two checks of the clock."""
-
-OVERHEAD = 1_000
-"""The fixed cost of a line search, in hypotheses."""
-
-_TABLE = 64
-"""Directions drawn for one start; a longer descent uses them again."""
-
-_RIDGE = 1e-3
-"""Directions in which the lists vary less than this share of the widest are not stretched further."""
-
-_RATES = (-4.0, 2.0)
-"""Range of the logarithm of the score that offsets a unit of cost, both in standard deviations."""
-
-_COORDINATE_EVERY = 16
-"""One in so many drawn directions is a coordinate axis of the features as given."""
+_PIECE = 20_000_000  # features times hypotheses times line searches between two checks of the clock
+OVERHEAD = 1_000  # the fixed cost of a line search, in hypotheses
+_TABLE = 64  # directions drawn for one start; a longer descent uses them again
+_RIDGE = 1e-3  # directions in which the lists vary less than this share of the widest are not stretched further
+_RATES = (-4.0, 2.0)  # range of the logarithm of the score that offsets a unit of cost, both in standard deviations
+_COORDINATE_EVERY = 16  # one in so many drawn directions is a coordinate axis of the features as given
 
 
 def even_basis(features: FloatArray, offsets: IntArray, ridge: float = _RIDGE) -> FloatArray:
@@ -102,43 +91,26 @@ def even_basis(features: FloatArray, offsets: IntArray, ridge: float = _RIDGE) -
 DEFAULT_BUDGET = 3_000_000
 """Hypotheses times line searches that `descend` spends unless told otherwise: 0.1 s for lists of 30 to 100."""
 
-_FRESH = 0.3
-"""Share of fresh random starts after searches nearby have failed; the others step from the best weights."""
-
-_PATIENCE = 3
-"""A descent ends after so many times D directions in a row that do not lower the cost."""
-
-_WALK = 0.1
-"""Standard deviation of a random step from the best weights, for weights whose largest is 1."""
-
-_TRIES = 3
-"""Failed searches in a row near the same weights before the next restart."""
-
-_SHARES = (-2.0, -0.7)
-"""Range of the decimal logarithm of the share of hypotheses that can win in a neighbourhood."""
-
-_LINES = 16
-"""Work of a search nearby, in line searches on all lists."""
-
-_REACHES = 3
-"""Work of `find_reaches`, in line searches on all lists."""
-
-_LEAST_LINES = 5
-"""Least work left, in line searches on all lists, with which another search begins."""
+_FRESH = 0.3  # share of fresh random starts after searches nearby have failed; the others step from the best weights
+_PATIENCE = 3  # A descent ends after so many times D directions in a row that do not lower the cost
+_WALK = 0.1  # standard deviation of a random step from the best weights, for weights whose largest is 1
+_TRIES = 3  # failed searches in a row near the same weights before the next restart
+_SHARES = (-2.0, -0.7)  # range of the decimal logarithm of the share of hypotheses that can win in a neighbourhood
+_LINES = 16  # work of a search nearby, in line searches on all lists
+_REACHES = 3  # work of `find_reaches`, in line searches on all lists
+_LEAST_LINES = 5  # least work left, in line searches on all lists, with which another search begins
 
 _UNLIMITED = 1 << 62
 
 _FROM_CENTRE = 0.5
 """Share of descents nearby that begin anywhere within reach; the others begin a random step from the best there."""
 
-_SMALLEST = -1.5
-"""Decimal logarithm of the smallest such step, in units of the reach."""
+_SMALLEST = -1.5  # decimal logarithm of the smallest such step, in units of the reach
 
 _TINY = 1e-300
 
 
-_UNKNOWN = True, np.iinfo(np.int64).max
-"""Whether weights are tied, and their cost, before they are decoded."""
+_UNKNOWN = True, np.iinfo(np.int64).max  # whether weights are tied, and their cost, before they are decoded
 
 
 class Descents:

@@ -18,8 +18,7 @@ from lpmert.numeric.lists import units
 from lpmert.quoting import quoted
 from lpmert.system.deadline import out_of_time
 
-_PIECE = 1_000_000
-"""Coordinates times hypotheses searched between two checks of the clock."""
+_PIECE = 1_000_000  # coordinates times hypotheses searched between two checks of the clock
 
 
 class Step(NamedTuple):
@@ -46,8 +45,7 @@ class LossInCore(NamedTuple):
 ADDITIVE = -1
 
 
-_LEAST_SPREAD = 1e-30
-"""A feature that varies less than this times the widest one counts as if it varied so much."""
+_LEAST_SPREAD = 1e-30  # A feature that varies less than this times the widest one counts as if it varied so much
 
 
 class Space:
@@ -171,8 +169,7 @@ def loss_of_form(canonical: Canonical) -> LossInCore:
     return LossInCore(metric.kind, metric.parameters, np.empty(0, dtype=np.int64), totals.statistics, totals.constant)
 
 
-_INTERCEPT, _SLOPE = np.eye(2)
-"""Weights and direction for lists whose two features are intercept and slope."""
+_INTERCEPT, _SLOPE = np.eye(2)  # weights and direction for lists whose two features are intercept and slope
 
 
 class LatticeLineSearch(Space):

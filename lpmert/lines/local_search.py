@@ -59,8 +59,7 @@ def start_weights(canonical: Canonical, initial: CanonicalWeights | None) -> Can
     return CanonicalWeights(np.ones(canonical.n_features)) if canonical.interior is None else canonical.interior
 
 
-LEAST_STARTS = 10
-"""Fewest starts by the rule of Foster and Kuhn."""
+LEAST_STARTS = 10  # fewest starts by the rule of Foster and Kuhn
 
 _DEVIATION = 0.1
 """Greatest standard deviation of a random walk's step, for weights whose largest is 1 and features that vary alike.
@@ -68,11 +67,8 @@ Each step draws its own, log-uniformly between a tenth of that and that: Moore a
 """
 
 
-Optimum = tuple[FloatArray, float]
-"""The end of a descent: weights [d] and their level."""
-
-Descent = Callable[[LineSearcher, FloatArray, Clock], Optimum]
-"""Descends from weights [d] to a local optimum."""
+Optimum = tuple[FloatArray, float]  # the end of a descent: weights [d] and their level
+Descent = Callable[[LineSearcher, FloatArray, Clock], Optimum]  # descends from weights [d] to a local optimum
 
 
 @dataclass(frozen=True)

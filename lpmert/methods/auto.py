@@ -22,8 +22,7 @@ from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 
 logger = logging.getLogger("lpmert")
 
-_FEW_LISTS = 12
-"""Up to so many lists, `choices` alone searches the problem, whatever the number of features."""
+_FEW_LISTS = 12  # up to so many lists, `choices` alone searches the problem, whatever the number of features
 
 _MANY_LISTS = 64
 _FEATURES_FOR_CHOICES = 7
@@ -32,8 +31,7 @@ _FEATURES_FOR_CHOICES = 7
 _MOST_CELL_FEATURES = 8
 """Most features for `cells`: with more, the nodes of the weight space are too many to be worth a share of the time."""
 
-_MOST_CAPPED_FEATURES = 4
-"""The same within a cosine of given weights, whose round shape simplicial cones fit poorly."""
+_MOST_CAPPED_FEATURES = 4  # the same within a cosine of given weights, whose round shape simplicial cones fit poorly
 
 _HEAD_START = 32
 """Effort of the first search before the second starts, and of each before its pace is measured: about a second."""
@@ -46,17 +44,10 @@ a second, and gives a bound that the other search may reach late.
 _LEAST = 0.0625
 """Least share of a search: that of the second one while its bound does not rise, unless it leads and neither rises."""
 
-_MOST_FOR_GROUPS = 0.25
-"""Largest share of `groups` as the second search: its bound rises fast at first, but not later."""
-
-_GROUPS_BEGIN = 0.125
-"""Share of `groups` as the second search during its head start, in which its bound rises most."""
-
-_LEAST_TURN = 0.5
-"""Least effort charged for a turn, as the preparation of a search is not counted."""
-
-Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch
-"""A search that proves a lower bound."""
+_MOST_FOR_GROUPS = 0.25  # largest share of `groups` as the second search: its bound rises fast at first, but not later
+_GROUPS_BEGIN = 0.125  # share of `groups` as the second search during its head start, in which its bound rises most
+_LEAST_TURN = 0.5  # least effort charged for a turn, as the preparation of a search is not counted
+Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch  # A search that proves a lower bound
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ from lpmert.search.node_queue import Answer
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
-_BUDGET = 1_000_000
-"""Budget of a descent for one sample of weights, as in `descend`; most descents end earlier."""
+_BUDGET = 1_000_000  # budget of a descent for one sample of weights, as in `descend`; most descents end earlier
 
 
 def cheap_together(
@@ -57,11 +56,8 @@ def cheap_together(
     return ends
 
 
-CANDIDATES = 200
-"""Candidates for the next list of a group: the most expensive lists left."""
-
-_GROUP_BUDGET = 300_000
-"""Budget of the descent to the first incumbent of a group, as in `descend`."""
+CANDIDATES = 200  # candidates for the next list of a group: the most expensive lists left
+_GROUP_BUDGET = 300_000  # budget of the descent to the first incumbent of a group, as in `descend`
 
 
 def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: int) -> Answer:
@@ -294,14 +290,9 @@ class MinorantSearch(Combined):
                 self.incumbent.improve(cost, found, "L")
 
 
-_ALONE = 20 * SLICE
-"""Work after which units are submitted to workers."""
-
-_BEGINNING = 8 * SLICE
-"""Most work in the unit that begins a group; as much as in a unit of `choices`."""
-
-_TURN = 20 * SLICE
-"""Work of a group in one turn."""
+_ALONE = 20 * SLICE  # work after which units are submitted to workers
+_BEGINNING = 8 * SLICE  # most work in the unit that begins a group; as much as in a unit of `choices`
+_TURN = 20 * SLICE  # work of a group in one turn
 
 _MOST_OPEN = 64
 """Most groups that are searched in turns; a new one begins when one of them has finished. This bounds memory."""
@@ -309,17 +300,13 @@ _MOST_OPEN = 64
 _SAMPLE_WORK = 3_000_000_000
 """Work of sampling: samples times feature values, or times lists and candidates; a few seconds each."""
 
-_MOST_SAMPLED, _SAMPLED_A_SLICE = 600, 15
-"""Most samples of weights, and samples in a slice."""
-
-_DESCENT_BUDGET = 10_000_000
-"""Budget of a turn of descents on all lists, as in `descend`."""
+_MOST_SAMPLED, _SAMPLED_A_SLICE = 600, 15  # most samples of weights, and samples in a slice
+_DESCENT_BUDGET = 10_000_000  # budget of a turn of descents on all lists, as in `descend`
 
 _DESCENT_SHARE = 10
 """Work of groups for each unit of descent work, which takes about five times as long: most time goes into the bound."""
 
-_SAMPLING, _LINES = 0.06, 2_000_000
-"""Effort of a sample of weights; work of descents in a unit of effort."""
+_SAMPLING, _LINES = 0.06, 2_000_000  # effort of a sample of weights; work of descents in a unit of effort
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,8 @@ from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left
 
-_PAUSE = 0.05
-"""Most seconds to wait for the deadline after a solver has ended a little early."""
-
-_LARGEST_OBJECTIVE = 1e6
-"""Large costs are scaled so that the most expensive selection costs this."""
+_PAUSE = 0.05  # most seconds to wait for the deadline after a solver has ended a little early
+_LARGEST_OBJECTIVE = 1e6  # large costs are scaled so that the most expensive selection costs this
 
 _OBJECTIVE_TOLERANCE = 1e-6
 """Subtracted from the solver's bound, relative to a bound above 1: solvers stop at about this absolute gap."""

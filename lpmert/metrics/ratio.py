@@ -130,11 +130,8 @@ class Budget(RatioMetric):
         return np.array([self.most, self.unit, self.beyond])
 
 
-LARGEST_FACTOR = 10**6
-"""Largest factor of a column in the numerator or denominator of a fraction."""
-
-WITHIN = 2.0**-8
-"""Largest loss within the budget: the room up to 1/2 lets bounds charge enough for an excess (R7)."""
+LARGEST_FACTOR = 10**6  # largest factor of a column in the numerator or denominator of a fraction
+WITHIN = 2.0**-8  # largest loss within the budget: the room up to 1/2 lets bounds charge enough for an excess (R7)
 
 
 @dataclass(frozen=True)

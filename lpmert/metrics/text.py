@@ -26,8 +26,7 @@ _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0
 
 _SACREBLEU = "sacrebleu.metrics"
 
-TextCounter = Callable[[str], Sequence[float]]
-"""Returns the statistics of a text."""
+TextCounter = Callable[[str], Sequence[float]]  # returns the statistics of a text
 
 
 class TextMetric(Protocol):

@@ -33,11 +33,8 @@ from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import Rounding
 from lpmert.quoting import quoted
 
-CallerWeights = NewType("CallerWeights", FloatArray)
-"""Weights [D] for the features as given."""
-
-CanonicalWeights = NewType("CanonicalWeights", FloatArray)
-"""Weights [d] for the features of a canonical form."""
+CallerWeights = NewType("CallerWeights", FloatArray)  # weights [D] for the features as given
+CanonicalWeights = NewType("CanonicalWeights", FloatArray)  # weights [d] for the features of a canonical form
 
 UnmergedWeights = NewType("UnmergedWeights", FloatArray)
 """Weights [d] for the features of lists before parallel ones were merged."""

@@ -14,8 +14,7 @@ from lpmert.model.lattice_problem import LatticeProblem, Verdict
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 
-Way = NDArray[np.int32]
-"""The links of a path."""
+Way = NDArray[np.int32]  # the links of a path
 
 
 class Catalogue:

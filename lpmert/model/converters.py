@@ -25,8 +25,7 @@ from lpmert.system.deadline import checked
 
 logger = logging.getLogger(__name__)
 
-_MUCH = 0.1
-"""Share of the references' words whose spelling must differ for a warning."""
+_MUCH = 0.1  # share of the references' words whose spelling must differ for a warning
 
 
 def from_classification(

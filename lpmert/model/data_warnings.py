@@ -36,10 +36,8 @@ _LOSSES = re.compile("loss|losses|errors?|err|wer|cer|ter|mer|edits|costs?|penal
 _WORD = re.compile(r"[A-Z]?[a-z]+[0-9]*|[A-Z]+(?![a-z])[0-9]*")
 _TURNED = re.compile(r"\s*(1\s*-|-|(1_?)?minus|neg|negative|inverse)[ _-]*")
 
-_EVIDENCE = 20
-"""Coincidences from which on a feature is called a function of the loss."""
-_SAME = 1e-9
-"""Relative rounding allowed in that function."""
+_EVIDENCE = 20  # coincidences from which on a feature is called a function of the loss
+_SAME = 1e-9  # relative rounding allowed in that function
 
 _FEWEST_LISTS = 5
 

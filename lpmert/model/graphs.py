@@ -17,17 +17,13 @@ from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_labels, checked_losses,
 from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 
-SILENT = -1
-"""The word number of a link without a word."""
-
-Texts = tuple[tuple[int, ...], ...]
-"""Texts as numbers of words."""
+SILENT = -1  # the word number of a link without a word
+Texts = tuple[tuple[int, ...], ...]  # texts as numbers of words
 
 _EXACT_BITS = 51
 """The features of a path are whole multiples of their unit below 2**51: sums and differences of two are exact."""
 
-_MOST_LINKS = 1_000_000
-"""Most links of one hypothesis."""
+_MOST_LINKS = 1_000_000  # most links of one hypothesis
 
 
 class Graph(NamedTuple):
@@ -536,8 +532,7 @@ class Hypergraphs(WordGraphs):
         return (tuple(words),)
 
 
-_JOINT = SILENT - 1
-"""The word number of a link that only joins two tails of an edge with more than two."""
+_JOINT = SILENT - 1  # the word number of a link that only joins two tails of an edge with more than two
 
 
 def _checked_edges(

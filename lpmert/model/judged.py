@@ -22,23 +22,16 @@ from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 from lpmert.values import whole_number
 
-MOST_POSITIONS = 4096
-"""Largest k: up to it, the rounding of a query's value stays within the units that the core adds."""
+MOST_POSITIONS = 4096  # largest k: up to it, the rounding of a query's value stays within the units that the core adds
 
 NAMES = ("ndcg", "ndcg-exp", "mrr", "map", "recall", "precision", "success")
 _FORM = re.compile(r"(?P<name>.+?)(-l(?P<least>\d+))?@(?P<k>\d{1,9})", re.ASCII)
-_LARGEST = 1e100
-"""Largest grade."""
-
-_LEAST_EXPONENT, _MOST_EXPONENT = Fraction(1, 10**9), 50
-"""Range of grades other than 0 that are exponents of 2."""
+_LARGEST = 1e100  # largest grade
+_LEAST_EXPONENT, _MOST_EXPONENT = Fraction(1, 10**9), 50  # range of grades other than 0 that are exponents of 2
 
 _DIGITS = 60
-_ALMOST = Decimal(10) ** -50
-"""Bound on the relative error of a logarithm or power of `_DIGITS` digits."""
-
-Enclosed = tuple[Fraction, Fraction]
-"""Lower and upper bound of a number."""
+_ALMOST = Decimal(10) ** -50  # bound on the relative error of a logarithm or power of `_DIGITS` digits
+Enclosed = tuple[Fraction, Fraction]  # lower and upper bound of a number
 
 _NOTHING: Enclosed = Fraction(0), Fraction(0)
 

@@ -28,8 +28,7 @@ from lpmert.quoting import quoted
 from lpmert.system.memory import room_for
 from lpmert.workers import current_workers
 
-MOST_TIED = 64
-"""Most tied paths of a lattice that are listed."""
+MOST_TIED = 64  # most tied paths of a lattice that are listed
 
 
 class Winners(NamedTuple):
@@ -97,14 +96,9 @@ def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction]
 
 _LARGEST_LOSS = 2**40
 
-_TIMES = 3
-"""Peak memory of the canonical form, a search and its report, relative to that of the features."""
-
-_REMEMBERED = 4
-"""Number of weights whose verdicts are cached: searches and reports ask about the last ones again."""
-
-_LINKS_OF_UNIT = 200_000
-"""Links that a unit of work decodes, which takes some milliseconds."""
+_TIMES = 3  # peak memory of the canonical form, a search and its report, relative to that of the features
+_REMEMBERED = 4  # number of weights whose verdicts are cached: searches and reports ask about the last ones again
+_LINKS_OF_UNIT = 200_000  # links that a unit of work decodes, which takes some milliseconds
 
 
 class SumOfLinks(TextMetric):
@@ -424,8 +418,7 @@ class LatticeProblem(BaseProblem):
         return numbers, references
 
 
-AnyProblem = Problem | LatticeProblem
-"""A problem on N-best lists or on lattices."""
+AnyProblem = Problem | LatticeProblem  # A problem on N-best lists or on lattices
 
 
 def _best_of_lattices(

@@ -24,14 +24,12 @@ _COST_BITS = 60
 `INFINITE_COST` is larger.
 """
 
-_SUSPICIOUS = 1e-10
-"""Relative size of a pivot or eigenvalue below which columns may be linearly dependent."""
+_SUSPICIOUS = 1e-10  # relative size of a pivot or eigenvalue below which columns may be linearly dependent
 
 _LARGEST_DENOMINATOR, _FACTOR_ERROR = 1000, 1e-9
 """Of the coefficients of a linear combination of columns: the largest denominator tried, and the rounding allowed."""
 
-_SAMPLED_ROWS = 40
-"""A sample of so many rows for each column mostly shows that the columns are independent."""
+_SAMPLED_ROWS = 40  # A sample of so many rows for each column mostly shows that the columns are independent
 
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 """For mixing bits: products with the odd number move them up, shifts by half the width down."""
@@ -360,11 +358,8 @@ def canonicalise(
     return form, Coordinates(columns, scales, reduction), unmerged
 
 
-_MOST_SCALED = 1e250
-"""Largest scaled feature: sums of products stay finite."""
-
-_BLOCK = 1 << 10
-"""Rows compared at a time, so that they fit into the processor's cache."""
+_MOST_SCALED = 1e250  # largest scaled feature: sums of products stay finite
+_BLOCK = 1 << 10  # rows compared at a time, so that they fit into the processor's cache
 
 
 def times(values: FloatArray, factors: FloatArray) -> FloatArray:

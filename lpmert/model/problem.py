@@ -37,14 +37,12 @@ _TIMES = 4
 2.4 to 3.7 were measured, with 1 to 30 features, lists of 2 to 1,000 hypotheses, sums and ratios.
 """
 
-MANY = 1 << 20
-"""Hypotheses from which on only those that may win are kept."""
+MANY = 1 << 20  # hypotheses from which on only those that may win are kept
 
 _MOST_WINNERS = 0.75
 """If a larger share of the hypotheses may win, as with five features, looking for the others does not pay."""
 
-TIMES = 7
-"""Least memory for finding possible winners, relative to that of the features."""
+TIMES = 7  # least memory for finding possible winners, relative to that of the features
 
 _TIE_EXPONENTS = np.array([-10, -20, -30, -40])
 """Powers of two, relative to the largest weight, by which weights are moved off ties of lists that cancel out."""

@@ -17,8 +17,7 @@ from lpmert.numeric.cone import Cap
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import Column, Rounding, sums_of_columns, whole_row
 
-_ROUNDING = 1e-9
-"""Error allowed in an equation, relative to the size of its terms."""
+_ROUNDING = 1e-9  # error allowed in an equation, relative to the size of its terms
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,7 @@ Range = tuple[float | None, float | None]
 
 Row = tuple[Fraction, ...]
 
-_ZERO = Fraction(0)
-"""Shared, because sparse rows hold many zeros."""
+_ZERO = Fraction(0)  # shared, because sparse rows hold many zeros
 
 
 @dataclass(frozen=True)

@@ -150,8 +150,7 @@ def joined(parts: list[Array]) -> Array:
     return rows
 
 
-Block = tuple[FloatArray, IntArray]
-"""Features [m, d] of a block of lists, and their offsets."""
+Block = tuple[FloatArray, IntArray]  # features [m, d] of a block of lists, and their offsets
 
 
 def units(blocks: Iterable[Block]) -> FloatArray:

@@ -104,8 +104,7 @@ def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
         raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")
 
 
-Chosen = tuple[IntArray, IntArray]
-"""Lists [L], and the chosen row of the features for each [L]."""
+Chosen = tuple[IntArray, IntArray]  # lists [L], and the chosen row of the features for each [L]
 
 # HiGHS drops matrix entries of at most 1e-9. They are set to zero here instead; the exact checks notice if they matter.
 _SMALLEST_COEFFICIENT = 1e-9

@@ -13,8 +13,7 @@ from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import listed, quoted
 from lpmert.values import Weights, weights_array
 
-TIES = ("worst", "given")
-"""Orders of documents with equal scores."""
+TIES = ("worst", "given")  # orders of documents with equal scores
 
 
 def evaluate(lists: Judged, weights: Weights, metric: RankingMetric | str, *, ties: str = "worst") -> float:

@@ -35,19 +35,15 @@ from lpmert.values import checked_limits, whole_number
 
 _UNIT = 2.0**40
 _TOLERANCE = 4
-_LEAST = 2.0**-440
-"""Least nonzero absolute value of a scaled feature: products of differences cannot underflow."""
-_SLICE = 1 << 20
-"""Pairs of documents that are compared between two looks at the clock."""
+_LEAST = 2.0**-440  # least nonzero absolute value of a scaled feature: products of differences cannot underflow
+_SLICE = 1 << 20  # pairs of documents that are compared between two looks at the clock
 _MOST_BYTES = 1 << 29
 _SAMPLES = 200
 _STARTS = 5
 _NODES_A_START = 4000
 """Number of cones between two line searches from random weights, which take a tenth of the time of a long proof."""
-_UNCLEAR = 1e-12
-"""Leads below it are computed in exact arithmetic."""
-_SHARES = (0.5, 0.382, 0.61)
-"""Points between the ends of a cell at which weights are tried."""
+_UNCLEAR = 1e-12  # leads below it are computed in exact arithmetic
+_SHARES = (0.5, 0.382, 0.61)  # points between the ends of a cell at which weights are tried
 OnProgress = Callable[[float, float, int], object]
 _Item = TypeVar("_Item")
 _CLOSED: Record = {}

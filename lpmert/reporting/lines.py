@@ -17,11 +17,8 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units, varying_columns
 from lpmert.system.deadline import checkpoint
 
-PIECES = 1000
-"""Maximum number of pieces of a drawn profile; more cannot be seen."""
-
-COLUMNS = 401
-"""Points on each line of a surface; odd, like the number of lines."""
+PIECES = 1000  # maximum number of pieces of a drawn profile; more cannot be seen
+COLUMNS = 401  # points on each line of a surface; odd, like the number of lines
 
 
 class Row(NamedTuple):

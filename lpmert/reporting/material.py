@@ -29,11 +29,8 @@ from lpmert.result import Check, Result
 from lpmert.unseen.tune import Tuned
 from lpmert.values import weights_array
 
-_SAME = 1e-12
-"""Tolerance at which weights of length 1 are the same."""
-
-Shown = Result | Check | Tuned | Comparison
-"""What a page can be about."""
+_SAME = 1e-12  # tolerance at which weights of length 1 are the same
+Shown = Result | Check | Tuned | Comparison  # what a page can be about
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +167,7 @@ def _check_same(problem: Problem | LatticeProblem, result: Result) -> None:
     raise DataError(trouble)
 
 
-Piece = tuple[bool, str]
-"""Whether words are changed, and the words."""
+Piece = tuple[bool, str]  # whether words are changed, and the words
 
 
 @dataclass(frozen=True)

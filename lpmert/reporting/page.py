@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from lpmert.result import Result
     from lpmert.values import Weights
 
-_WINDOWS = ("wide", "near")
-"""Windows of the surfaces and profiles."""
+_WINDOWS = ("wide", "near")  # windows of the surfaces and profiles
 
 
 def report(

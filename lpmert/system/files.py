@@ -27,8 +27,7 @@ from lpmert.system.interrupts import undone_by_abort
 from lpmert.system.memory import room_for
 from lpmert.system.streams import BLOCK_BYTES, DAMAGED, STDIN, compressor, content_of, damaged, decompressed, opened
 
-fcntl: Any = import_module("fcntl") if os.name == "posix" else None
-"""Without it, nothing is locked."""
+fcntl: Any = import_module("fcntl") if os.name == "posix" else None  # without it, nothing is locked
 
 _TOKEN_BYTES = 4
 _OWNER_BYTES = 32

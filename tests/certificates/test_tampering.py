@@ -241,8 +241,7 @@ def budget(step: int) -> Change:
     return lambda found: found["budget"].update(feature3=str(int(found["budget"]["feature3"]) + step))
 
 
-closing = saying("out", without="branch")
-"""A record that closes its node by exclusions."""
+closing = saying("out", without="branch")  # A record that closes its node by exclusions
 known: tuple[Any, ...] = (saying("known"), "known")
 branch: tuple[Any, ...] = (saying("branch"), "branch")
 STEPS = [Fraction(1), Fraction(-1), Fraction(1, 1 << 60), Fraction(-1, 1 << 60)]

@@ -21,8 +21,7 @@ from lpmert import DataError, NBest, read, read_judged
 from lpmert.formats.references import read_transcripts
 from lpmert.formats.weights import read_weights
 
-Row = tuple[Content, int | None, str]
-"""What a file holds, the line that is wrong, and what the message says."""
+Row = tuple[Content, int | None, str]  # what a file holds, the line that is wrong, and what the message says
 
 COLUMNS: dict[str, Any] = {"segment": "utt", "features": "am,lm", "loss": "errors"}
 HEAD, GOOD = "utt\tam\tlm\terrors\n", "a\t1\t2\t3\n"

@@ -17,8 +17,7 @@ from lpmert.errors import FloatArray
 from lpmert.formats.weights import TOOLKITS, read_weights, settings_text, weights_text
 
 NAMES = ("lm_0", "tm_pt_0", "tm_pt_1", "WordPenalty")
-VALUES = [1.25, -2.5, 0.75, -0.5]
-"""What every file below says of these features."""
+VALUES = [1.25, -2.5, 0.75, -0.5]  # what every file below says of these features
 
 FORMS = {
     "result": json.dumps({"weights": dict(zip(NAMES, VALUES, strict=True)), "loss": 3, "seed": 0}),

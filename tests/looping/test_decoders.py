@@ -138,8 +138,7 @@ def test_endless_output_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         shell("yes babble").decode(START, 3)
 
 
-STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"
-"""Writes so often that nobody ever waits for it."""
+STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"  # writes so often that nobody ever waits for it
 
 
 def test_of_many_messages_the_last_ones_are_shown() -> None:
@@ -150,8 +149,7 @@ def test_of_many_messages_the_last_ones_are_shown() -> None:
     assert messages == ["  moan"] * 7 + ["  last words"]
 
 
-NAMED = [f"a name of many letters {number}" for number in range(10_000)]
-"""More inputs than a pipe holds."""
+NAMED = [f"a name of many letters {number}" for number in range(10_000)]  # more inputs than a pipe holds
 
 
 def test_a_program_that_closes_its_output_is_stopped() -> None:

@@ -36,8 +36,7 @@ from lpmert.numeric.lists import SortedLists, sorted_lists
 Rng = np.random.Generator
 Box = tuple[FloatArray, FloatArray]
 
-NO_SUMS = np.empty(0)
-"""Of statistics, as losses add up."""
+NO_SUMS = np.empty(0)  # of statistics, as losses add up
 
 
 def random_box(rng: Rng, n_features: int, splits: int | None = None) -> Box:

@@ -53,8 +53,7 @@ def test_a_winner_that_rounding_makes_is_not_clear() -> None:
     assert _decoded(_lists(np.array([row, row + 1e-12])), np.ones(6)) == (1, True)
 
 
-TINY = 2.0**-1074
-"""The smallest double."""
+TINY = 2.0**-1074  # the smallest double
 
 
 def test_products_that_underflow_and_entries_lost_in_normalising_decide_nothing() -> None:
@@ -265,8 +264,7 @@ def test_products_are_called_exact_only_where_they_are() -> None:
     assert refused > 20
 
 
-HELD = 2.0**21, 1.0 - 2.0**-30
-"""A row whose sum has 52 bits."""
+HELD = 2.0**21, 1.0 - 2.0**-30  # A row whose sum has 52 bits
 
 
 @pytest.mark.parametrize(

@@ -208,8 +208,7 @@ def test_the_second_signal_aborts_a_command(number: signal.Signals) -> None:
     assert done.stderr == "lpmert: interrupted\n"
 
 
-SLACK = 1.5
-"""Seconds: a second beyond the limit, and something for threads that wait."""
+SLACK = 1.5  # seconds: a second beyond the limit, and something for threads that wait
 
 HEURISTIC = ("beam", "och", "annealing", "likelihood", "msr", "pro", "mira", "nelder-mead", "random")
 

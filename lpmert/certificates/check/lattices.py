@@ -26,20 +26,11 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checked, checkpoint
 
-_MOST_LABELS = 400
-"""A cone is halved where a node has more partial paths; at one ray, this many that tie are too many."""
-
-_MOST_CONES = 2000
-"""A lattice with more cones is too large for exact arithmetic."""
-
-_NEAR = Fraction(1, 10**9)
-"""The most by which the loss of a ratio in doubles may differ from the exact one."""
-
-Way = tuple[int, ...]
-"""The links of a path from the last to the first."""
-
-Label = tuple[tuple[int, ...], Way]
-"""A partial path: its scores at the rays of a cone, and its links."""
+_MOST_LABELS = 400  # A cone is halved where a node has more partial paths; at one ray, this many that tie are too many
+_MOST_CONES = 2000  # A lattice with more cones is too large for exact arithmetic
+_NEAR = Fraction(1, 10**9)  # the most by which the loss of a ratio in doubles may differ from the exact one
+Way = tuple[int, ...]  # the links of a path from the last to the first
+Label = tuple[tuple[int, ...], Way]  # A partial path: its scores at the rays of a cone, and its links
 
 
 def lists_of(

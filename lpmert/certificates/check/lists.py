@@ -21,11 +21,8 @@ from lpmert.numeric import rational
 from lpmert.numeric.rounding import in_decimals
 from lpmert.system.deadline import checked, checkpoint
 
-Sums = Sequence[int]
-"""The sums [K] of a selection, or a bound on each."""
-
-Values = Sequence[tuple[int, ...]]
-"""What each hypothesis [M] adds to the K sums."""
+Sums = Sequence[int]  # the sums [K] of a selection, or a bound on each
+Values = Sequence[tuple[int, ...]]  # what each hypothesis [M] adds to the K sums
 
 
 class Price(NamedTuple):
@@ -147,18 +144,15 @@ def _in_units(values: FloatArray) -> tuple[list[int], Fraction]:
 REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
 """For each rule for ties, which of the values of two hypotheses with identical features counts."""
 
-ROW_BYTES = 700
-"""Memory that a hypothesis takes at least; measured with three features."""
+ROW_BYTES = 700  # memory that a hypothesis takes at least; measured with three features
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
-_EXACT_INTEGERS = 2.0**51
-"""Doubles hold sums and differences of integers up to this exactly."""
+_EXACT_INTEGERS = 2.0**51  # doubles hold sums and differences of integers up to this exactly
 
 _LARGEST_COST = 1 << 61
 _LARGEST_PRICED = 1 << 60
-_BLOCK = 1 << 10
-"""Rows of a block between two checkpoints."""
+_BLOCK = 1 << 10  # rows of a block between two checkpoints
 
 
 class ProofLists:

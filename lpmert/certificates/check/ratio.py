@@ -19,15 +19,9 @@ from lpmert.metrics.base import BLEU, CHRF, RatioMetric, fraction_of
 from lpmert.system.deadline import checkpoint
 
 _DIGITS = 40
-_STATED = 1 << 64
-"""Losses that are no fractions are stated as multiples of 1 / _STATED."""
-
-_SLOPE_BITS = 48
-"""Slopes are rounded down to multiples of 2**-_SLOPE_BITS."""
-
-
-Interval = tuple[Fraction, Fraction]
-"""Two fractions between which a number lies."""
+_STATED = 1 << 64  # losses that are no fractions are stated as multiples of 1 / _STATED
+_SLOPE_BITS = 48  # slopes are rounded down to multiples of 2**-_SLOPE_BITS
+Interval = tuple[Fraction, Fraction]  # two fractions between which a number lies
 
 
 class RatioClaim(Claim):

@@ -14,11 +14,8 @@ from lpmert.certificates.format import BOXES, Record, integers
 from lpmert.errors import CertificateError, FloatArray
 from lpmert.system.deadline import checked
 
-Whole = NDArray[np.object_]
-"""A vector or matrix of Python's integers."""
-
-_MOST_BITS = 900
-"""Bits of the largest entry of a ray, well within the range of doubles."""
+Whole = NDArray[np.object_]  # A vector or matrix of Python's integers
+_MOST_BITS = 900  # bits of the largest entry of a ray, well within the range of doubles
 
 
 class Box(NamedTuple):

@@ -20,14 +20,9 @@ from lpmert.certificates.format import CertificateReader, Record, depth_first, i
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
-_SCORE_BYTES = 32
-"""Memory that a score and its comparisons take."""
-
-Core = Mapping[int, int]
-"""Choices (list -> row) that no weights of the box make together."""
-
-Charges = list[tuple[int, Core]]
-"""Cores, and what each adds to the bound."""
+_SCORE_BYTES = 32  # memory that a score and its comparisons take
+Core = Mapping[int, int]  # choices (list -> row) that no weights of the box make together
+Charges = list[tuple[int, Core]]  # cores, and what each adds to the bound
 
 
 class Node(NamedTuple):

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from lpmert.model.graphs import WordGraphs
 
 
-MOST_SETS = 50_000
-"""How many sets of features a certificate about at most k features can have trees for."""
+MOST_SETS = 50_000  # how many sets of features a certificate about at most k features can have trees for
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,8 @@ from lpmert.certificates.check.tree import Node, root_node
 from lpmert.numeric import rational
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, first_best, sorted_lists
 
-_EXACT_BITS = 53
-"""Features with no more bits are exact in doubles."""
-
-Choices = Mapping[int, int]
-"""List -> row."""
+_EXACT_BITS = 53  # features with no more bits are exact in doubles
+Choices = Mapping[int, int]  # list -> row
 
 
 class SelectionOrCore(NamedTuple):
@@ -35,8 +32,7 @@ class SelectionOrCore(NamedTuple):
     weights: Sequence[float] = ()
 
 
-Feasibility = Callable[[Choices], SelectionOrCore]
-"""Decides whether some weights make choices."""
+Feasibility = Callable[[Choices], SelectionOrCore]  # decides whether some weights make choices
 
 
 class Anywhere:

@@ -282,31 +282,22 @@ def budget_prices(lists: ProofLists, node: Node, most: int) -> list[int]:
         beyond, within = (beyond, found) if found[1] <= most else (found, within)
 
 
-_LEAF_LISTS = 8
-"""Boxes with no more open lists are closed by a search over their selections."""
+_LEAF_LISTS = 8  # boxes with no more open lists are closed by a search over their selections
 
 _MOST_STALLED = 12
 """So are boxes after this many splits for each feature in a row that settled less than a tenth of the open lists."""
 
-_SAMPLED_LISTS = 100
-"""About this many open lists decide along which axis a box is split."""
-
-_MOST_LISTS = 4000
-"""Boxes with more open lists are split without looking for conflicts of pairs."""
-
-_MOST_PAIRS = 20_000
-"""The most pairs of lists that are tried in a box."""
-
-_BITS = (0, 2, 4, 8, 16, 32)
-"""Bits of multipliers; the fewest that balance are used."""
+_SAMPLED_LISTS = 100  # about this many open lists decide along which axis a box is split
+_MOST_LISTS = 4000  # boxes with more open lists are split without looking for conflicts of pairs
+_MOST_PAIRS = 20_000  # the most pairs of lists that are tried in a box
+_BITS = (0, 2, 4, 8, 16, 32)  # bits of multipliers; the fewest that balance are used
 
 _SHARE = 0.35 / 0.65
 """Multipliers of a pair are tried in the ratio that gives both gains the same reach, and with this factor in favour of
 either gain.
 """
 
-_LARGEST_STEPS = 1 << 60
-"""The most that the steps of all lists may sum to in the compiled core."""
+_LARGEST_STEPS = 1 << 60  # the most that the steps of all lists may sum to in the compiled core
 
 
 def grow_boxes(lists: ProofLists, add: Callable[[Record], None]) -> None:

@@ -39,32 +39,21 @@ from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
-_SLICE = 4_000_000
-"""Work in a slice of the search."""
-
-_BATCH = 8
-"""Most nodes in the batch of a unit: enough that a unit rarely runs out of nodes."""
-
-_UNIT = 2 * _SLICE
-"""Work in an ordinary unit, a few hundredths of a second: more than sending it costs, yet soon done."""
+_SLICE = 4_000_000  # work in a slice of the search
+_BATCH = 8  # most nodes in the batch of a unit: enough that a unit rarely runs out of nodes
+_UNIT = 2 * _SLICE  # work in an ordinary unit, a few hundredths of a second: more than sending it costs, yet soon done
 
 _ANSWERS = 4
 """Answers taken in one slice, so that a turn of this search is about as long as a turn of others in a portfolio."""
 
-_ALONE = _SLICE
-"""Work after which a search submits units to workers: short searches do not need them."""
-
-_ROOT = 3
-"""Memory of the first node in multiples of the features, beyond what the report reserves."""
-
-_LEAF_ROWS = 2500
-"""Hypotheses of a node above which it does not count as stalled: exact arithmetic would take too long."""
+_ALONE = _SLICE  # work after which a search submits units to workers: short searches do not need them
+_ROOT = 3  # memory of the first node in multiples of the features, beyond what the report reserves
+_LEAF_ROWS = 2500  # hypotheses of a node above which it does not count as stalled: exact arithmetic would take too long
 
 _PATIENCE = 400
 """Nodes spent on closing stalled boxes, beyond a share of the box nodes, before the search restarts with simplices."""
 
-_CLOSING_SHARE = 0.25
-"""That share for additive losses."""
+_CLOSING_SHARE = 0.25  # that share for additive losses
 
 _CLOSING_SHARE_OF_RATIOS = 0.5
 """That share for ratio metrics, whose simplices are slower, so that a restart pays off later."""
@@ -72,8 +61,7 @@ _CLOSING_SHARE_OF_RATIOS = 0.5
 _MOST_FEATURES = 6
 """Most features for a restart with simplices: with more features, simplices are many and thin, and stall sooner."""
 
-_CLOSING_NODES = 50
-"""Cost of starting to close a node in exact arithmetic, in nodes."""
+_CLOSING_NODES = 50  # cost of starting to close a node in exact arithmetic, in nodes
 
 _MANY_CLOSINGS = 16
 """Nodes closed in exact arithmetic after which a search over the selections of all lists runs beside: if differences
@@ -94,8 +82,7 @@ _LEVELS = 16
 _QUEUE_BYTES = 1 << 28
 """Memory from which the node queue grows no further: batches are explored depth first to their end."""
 
-_BOX_FEATURES = 3
-"""Features from which on boxes are better than simplices, unless they stall."""
+_BOX_FEATURES = 3  # features from which on boxes are better than simplices, unless they stall
 
 _BOX_FEATURES_OF_RATIOS = 4
 """The same for ratio metrics, which leave more lists open: with three features, boxes save no time."""

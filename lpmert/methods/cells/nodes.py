@@ -34,17 +34,13 @@ from lpmert.workers import PerThread
 _EXACT_BITS = 49
 _MOST_HALVINGS = 30
 
-_WIDE = 1.0 + 1e-5
-"""Largest absolute weight in a box or in a slightly wider one, with room for rounding."""
+_WIDE = 1.0 + 1e-5  # largest absolute weight in a box or in a slightly wider one, with room for rounding
 
 WIDER = 1.0 + 2.0**-20
 """Factor on the radii of a box that gives the box around it whose normals `lpmert.core.box_normals` returns; exact."""
 
-MOST_FEATURES_OF_CONES = 6
-"""Most features for dividing a box into cones: there are (D - 1)! cones to each box."""
-
-FEW_LISTS = 10
-"""Most open lists of a stalled box that exact arithmetic closes at once, without dividing it into cones."""
+MOST_FEATURES_OF_CONES = 6  # most features for dividing a box into cones: there are (D - 1)! cones to each box
+FEW_LISTS = 10  # most open lists of a stalled box that exact arithmetic closes at once, without dividing it into cones
 
 
 class Precision(NamedTuple):
@@ -208,8 +204,7 @@ def selection_search(
 _ROOM = 1 << 24
 """Bytes of open nodes in the core after which time and memory are checked; the room doubles after each check."""
 
-_FULL, _HARD = 1, 2
-"""Why the core stopped: its nodes need more room, or exact arithmetic must close the top node."""
+_FULL, _HARD = 1, 2  # why the core stopped: its nodes need more room, or exact arithmetic must close the top node
 
 _COUNTS = ("nodes", "leaves", "leaf_lps", "conflicting", "looked_at", "work")
 """Names of the counts of the core: see `Counts` in `lpmert/core/node.hpp`."""

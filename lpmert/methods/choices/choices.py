@@ -38,11 +38,8 @@ from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
 from lpmert.system.deadline import checkpoint
 
-WORKING, ASKING, DONE = range(3)
-"""States of the core's search; ASKING: it needs an exact decision."""
-
-SLICE = 4_000_000
-"""Work in a slice."""
+WORKING, ASKING, DONE = range(3)  # states of the core's search; ASKING: it needs an exact decision
+SLICE = 4_000_000  # work in a slice
 
 ROUNDS = 20_000
 """Rounds of linear programs that count as a unit of `Search.effort`: 30 to 100 milliseconds on most lists."""
@@ -314,11 +311,8 @@ _ALONE = 25 * SLICE
 search find better weights than units, which restart at the nodes with the least bounds.
 """
 
-_UNIT = 8 * SLICE
-"""Work in a unit, some hundredths of a second: much more than sending it costs."""
-
-_BATCH = 2
-"""Most nodes in the batch of a unit."""
+_UNIT = 8 * SLICE  # work in a unit, some hundredths of a second: much more than sending it costs
+_BATCH = 2  # most nodes in the batch of a unit
 
 
 class ChoicesTask(NamedTuple):

@@ -25,14 +25,9 @@ from lpmert.numeric.lists import SortedLists, sorted_lists
 from lpmert.numeric.rational import EPSILON
 from lpmert.quoting import quoted
 
-TANGENTS = 8
-"""Minorants from which the highest bound is taken."""
-
-UNIT = 2.0**-48
-"""Height of one unit."""
-
-FORBIDDEN = -1
-"""Class of a hypothesis that no weights in the region choose."""
+TANGENTS = 8  # minorants from which the highest bound is taken
+UNIT = 2.0**-48  # height of one unit
+FORBIDDEN = -1  # class of a hypothesis that no weights in the region choose
 
 
 class Ratio(NamedTuple):

@@ -27,13 +27,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 
-EVALUATIONS = 576
-"""Most points of a grid by default: 24 times 24 with three features."""
+EVALUATIONS = 576  # most points of a grid by default: 24 times 24 with three features
 
 _MOST_POINTS = 1_000_000
 
-_WIDEST = 2.0
-"""Half the width of a range, for features scaled to the same spread within lists."""
+_WIDEST = 2.0  # half the width of a range, for features scaled to the same spread within lists
 
 
 def _ranges(text: str) -> tuple[tuple[str, float, float], ...]:
@@ -137,11 +135,8 @@ class RandomSearch(Comparator):
         return Found(best if clock.best is None else clock.best)
 
 
-_TOLERANCE = 1e-4
-"""Size of the simplex at which a run stops, for weights of about 1."""
-
-_EDGE = 0.5
-"""Edge length of the first simplex, for weights whose largest is 1."""
+_TOLERANCE = 1e-4  # size of the simplex at which a run stops, for weights of about 1
+_EDGE = 0.5  # edge length of the first simplex, for weights whose largest is 1
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units
 from lpmert.search.method import Comparator, Found
 
-_ITERATIONS = 10_000
-"""Most iterations of L-BFGS."""
+_ITERATIONS = 10_000  # most iterations of L-BFGS
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,10 @@ class Och(Comparator):
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 
-BEST = 3
-"""Local optima of an iteration from which later iterations start."""
+BEST = 3  # local optima of an iteration from which later iterations start
 
 _PERTURBATIONS = 10
-_VARIANCE = 1e-3
-"""Variance of the perturbation of every weight, for weights whose largest is 1."""
+_VARIANCE = 1e-3  # variance of the perturbation of every weight, for weights whose largest is 1
 
 
 @dataclass(frozen=True)

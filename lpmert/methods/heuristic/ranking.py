@@ -21,17 +21,10 @@ from lpmert.model.problem import Problem
 from lpmert.search.method import Comparator, Found
 from lpmert.system.deadline import out_of_time
 
-_GRADIENT_TOLERANCE = 1e-7
-"""Largest derivative at which L-BFGS ends, relative to the number of pairs."""
-
-_SAMPLES = 5000
-"""Pairs that PRO draws from each list, the paper's Gamma."""
-
-_LEAST_DIFFERENCE = 0.05
-"""Least difference of the losses of a pair, the paper's alpha."""
-
-_DECAY = 0.999
-"""Factor by which MIRA's background statistics decay from list to list."""
+_GRADIENT_TOLERANCE = 1e-7  # largest derivative at which L-BFGS ends, relative to the number of pairs
+_SAMPLES = 5000  # pairs that PRO draws from each list, the paper's Gamma
+_LEAST_DIFFERENCE = 0.05  # least difference of the losses of a pair, the paper's alpha
+_DECAY = 0.999  # factor by which MIRA's background statistics decay from list to list
 
 
 @dataclass(frozen=True)

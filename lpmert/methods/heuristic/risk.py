@@ -27,8 +27,7 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import quoted
 from lpmert.search.method import Comparator, Found
 
-FLOOR = 0.1
-"""Least sum of which a logarithm is taken, so that a missing match is no infinite loss."""
+FLOOR = 0.1  # least sum of which a logarithm is taken, so that a missing match is no infinite loss
 
 
 Risk = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -121,17 +120,10 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
 
 SCHEDULES = ("entropy", "gamma")
 
-_MOST_DOUBLINGS = 40
-"""Most doublings of gamma."""
-
-_FIRST_GAMMA = 0.1
-"""First gamma of the schedule gamma."""
-
-_TOLERANCE = 1e-5
-"""Relative change of the risk at which a schedule ends."""
-
-_GRADIENT, _CHANGE = 1e-8, 1e-10
-"""Tolerances of L-BFGS at one step of the schedule."""
+_MOST_DOUBLINGS = 40  # most doublings of gamma
+_FIRST_GAMMA = 0.1  # first gamma of the schedule gamma
+_TOLERANCE = 1e-5  # relative change of the risk at which a schedule ends
+_GRADIENT, _CHANGE = 1e-8, 1e-10  # tolerances of L-BFGS at one step of the schedule
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
 
-_FARTHEST = 1e100
-"""Larger thresholds are left out: sums with them would overflow."""
+_FARTHEST = 1e100  # larger thresholds are left out: sums with them would overflow
 
 
 @dataclass(frozen=True)
@@ -322,14 +321,9 @@ class Perceptron(Trainer):
         return weights - weighted / visits, {"passes": passes, "updates": updates}
 
 
-_SLICE = 100
-"""Rounds between two looks at the clock."""
-
-_NOTHING = 1e-12
-"""Boosting ends when the exponential loss is below this share of its first value."""
-
-_TOLERANCE = 1e-6
-"""Boosting ends when no step lowers its objective by more than about this share."""
+_SLICE = 100  # rounds between two looks at the clock
+_NOTHING = 1e-12  # boosting ends when the exponential loss is below this share of its first value
+_TOLERANCE = 1e-6  # boosting ends when no step lowers its objective by more than about this share
 
 
 @dataclass(frozen=True)
@@ -404,8 +398,7 @@ def try_each(
     return np.array(gains), csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
 
-_WINDOW = 1000
-"""Candidates for each place of the selection, as in the paper: the best features left."""
+_WINDOW = 1000  # candidates for each place of the selection, as in the paper: the best features left
 
 
 def select(gains: FloatArray, benefits: csr_array, count: int, *, alpha: float = 0.8) -> IntArray:

@@ -20,11 +20,8 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import PerThread
 
-_FEW_RAYS = 32
-"""Most rays for which mixes of each two rays are tried."""
-
-_SHRINKING = 0.4
-"""Guessed ratio of the work on a lattice in a cone to the work in the cone around it."""
+_FEW_RAYS = 32  # most rays for which mixes of each two rays are tried
+_SHRINKING = 0.4  # guessed ratio of the work on a lattice in a cone to the work in the cone around it
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +125,7 @@ class Expander:
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
 
 
-Seen = tuple[int, OpenLattice, Paths]
-"""The number of a lattice, its state in the cone around, and its known paths."""
+Seen = tuple[int, OpenLattice, Paths]  # the number of a lattice, its state in the cone around, and its known paths
 
 
 def view_lattices(
@@ -152,14 +148,12 @@ def all_mixes(n_rays: int) -> FloatArray:
     return np.vstack([centre, 0.9 * np.vstack([near, *between]) + 0.1 * centre])
 
 
-_UNIT = 8_000_000
-"""Estimated work of a unit: some hundredths of a second."""
+_UNIT = 8_000_000  # estimated work of a unit: some hundredths of a second
 
 _SPLIT_WORK = 50_000
 """Work of branching a cone, for each lattice: listing the last open lattices is tried again for as much work."""
 
-_MORE_WORK = 8
-"""Factor on the work for each link when lattices are propagated again."""
+_MORE_WORK = 8  # factor on the work for each link when lattices are propagated again
 
 COMPARISONS = 40
 """Most comparisons of partial paths for each link of a lattice; a lattice that needs more stays open, and the cone is

@@ -34,14 +34,9 @@ from lpmert.numeric.rounding import two_sum
 from lpmert.search.method import Combined, Incumbent, Search
 from lpmert.workers import SERIAL, Pending, Shared, Workers, current_workers
 
-_ALONE = 5_000_000
-"""Work on lattices, some hundredths of a second, after which units are submitted to workers."""
-
-_LOCAL_WORK = 60_000_000
-"""The same for workers that take long to start: about half a second."""
-
-LABELS = 200_000
-"""Most partial paths of a lattice in a cone."""
+_ALONE = 5_000_000  # work on lattices, some hundredths of a second, after which units are submitted to workers
+_LOCAL_WORK = 60_000_000  # the same for workers that take long to start: about half a second
+LABELS = 200_000  # most partial paths of a lattice in a cone
 
 Start = Callable[[Canonical, Incumbent, list[FloatArray]], Search]
 """Starts the search of N-best lists in some cones, from an incumbent."""

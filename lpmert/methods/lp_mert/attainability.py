@@ -124,8 +124,7 @@ def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray |
     return np.asarray(answer.x) if answer.status == 0 else None
 
 
-_SLICE_LPS = 60
-"""Linear programs of HiGHS in a slice."""
+_SLICE_LPS = 60  # linear programs of HiGHS in a slice
 
 
 class PublishedTest(CombinationTest):

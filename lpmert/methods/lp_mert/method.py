@@ -32,8 +32,7 @@ from lpmert.model.canonical import Canonical
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
-SLICE_STEPS, _SLICE_LPS = 3000, 1000
-"""Pieces of work, and linear programs, in a slice."""
+SLICE_STEPS, _SLICE_LPS = 3000, 1000  # pieces of work, and linear programs, in a slice
 
 _SHARPNESS = 8.0
 """How fast the weight of a candidate falls with its excess cost, in units of the slack, when lists are ordered."""

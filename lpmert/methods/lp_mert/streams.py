@@ -36,8 +36,7 @@ class Combination:
     least: IntArray
 
 
-Halves = tuple[Combination, Combination]
-"""The two combinations that a longer one consists of."""
+Halves = tuple[Combination, Combination]  # the two combinations that a longer one consists of
 
 
 class CombinationTest(ABC):
@@ -156,8 +155,7 @@ class TwoHalves:
         return cost_at(self.left, m) + cost_at(self.right, n)
 
 
-Stream = OneList | TwoHalves
-"""The attainable combinations of some lists in order of cost, computed on demand and kept."""
+Stream = OneList | TwoHalves  # the attainable combinations of some lists in order of cost, computed on demand and kept
 
 
 def cost_at(stream: Stream, rank: int) -> int:
@@ -173,8 +171,7 @@ def balanced_tree(streams: Sequence[Stream], join: Callable[[Stream, Stream], St
     return join(balanced_tree(streams[:middle], join), balanced_tree(streams[middle:], join))
 
 
-_LARGEST_COUNT = 10**300
-"""Larger numbers of combinations are not reported."""
+_LARGEST_COUNT = 10**300  # larger numbers of combinations are not reported
 
 
 class StreamSearch(Search):
