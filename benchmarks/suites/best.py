@@ -30,7 +30,7 @@ from lpmert.search.driver import solve
 from lpmert.search.method import Method
 
 TIMES = (1.0, 5.0, 20.0)
-_WAITING = 30  # A run ends in any case after this many times its limit by the wall clock
+_WAITING = 30  # a run ends in any case after this many times its limit by the wall clock
 _ALIKE = 1e-9  # relative difference up to which two losses or bounds count as equal
 _SLIGHTLY = 0.01  # relative difference up to which one counts as slightly worse
 Point = tuple[float, float | None, float]  # seconds, bound and loss

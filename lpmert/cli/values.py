@@ -56,7 +56,7 @@ class Registered(NameType):
         return [CompletionItem(name) for name in self.registry.names() if name.startswith(incomplete)]
 
 
-METRIC = Registered(METRICS, TEXT_METRICS)  # A metric on statistics or on texts
+METRIC = Registered(METRICS, TEXT_METRICS)  # a metric on statistics or on texts
 
 
 def column_names(text: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-Paths = str | Path | Sequence[str | Path]  # A file, or several
+Paths = str | Path | Sequence[str | Path]  # a file, or several
 
 COUNTED = "counted"
 COUNTING = ("metric", "partial", "by_position")  # options of `read` that go with `references`, for all formats

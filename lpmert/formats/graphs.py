@@ -142,7 +142,7 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?|nan"
 _WEIGHT = re.compile(rf"[^,\s]+,[^,\s]+(,[0-9_]*)?|{_NUMBER}", re.IGNORECASE)
 _WHOLE = re.compile(r"-?[0-9]+")
 _NOT_FINAL = ("Infinity", "inf")  # weights of states that are not final, as they are written
-Row = tuple[Place, list[str]]  # A line of a finite-state machine, with 1 to 5 fields
+Row = tuple[Place, list[str]]  # a line of a finite-state machine, with 1 to 5 fields
 
 
 def read_symbols(path: str | Path) -> Symbols:

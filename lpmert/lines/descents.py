@@ -92,7 +92,7 @@ DEFAULT_BUDGET = 3_000_000
 """Hypotheses times line searches that `descend` spends unless told otherwise: 0.1 s for lists of 30 to 100."""
 
 _FRESH = 0.3  # share of fresh random starts after searches nearby have failed; the others step from the best weights
-_PATIENCE = 3  # A descent ends after so many times D directions in a row that do not lower the cost
+_PATIENCE = 3  # a descent ends after so many times D directions in a row that do not lower the cost
 _WALK = 0.1  # standard deviation of a random step from the best weights, for weights whose largest is 1
 _TRIES = 3  # failed searches in a row near the same weights before the next restart
 _SHARES = (-2.0, -0.7)  # range of the decimal logarithm of the share of hypotheses that can win in a neighbourhood

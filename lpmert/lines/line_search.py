@@ -45,7 +45,7 @@ class LossInCore(NamedTuple):
 ADDITIVE = -1
 
 
-_LEAST_SPREAD = 1e-30  # A feature that varies less than this times the widest one counts as if it varied so much
+_LEAST_SPREAD = 1e-30  # a feature that varies less than this times the widest one counts as if it varied so much
 
 
 class Space:

@@ -47,7 +47,7 @@ _LEAST = 0.0625
 _MOST_FOR_GROUPS = 0.25  # largest share of `groups` as the second search: its bound rises fast at first, but not later
 _GROUPS_BEGIN = 0.125  # share of `groups` as the second search during its head start, in which its bound rises most
 _LEAST_TURN = 0.5  # least effort charged for a turn, as the preparation of a search is not counted
-Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch  # A search that proves a lower bound
+Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch  # a search that proves a lower bound
 
 
 @dataclass(frozen=True)

@@ -418,7 +418,7 @@ class LatticeProblem(BaseProblem):
         return numbers, references
 
 
-AnyProblem = Problem | LatticeProblem  # A problem on N-best lists or on lattices
+AnyProblem = Problem | LatticeProblem  # a problem on N-best lists or on lattices
 
 
 def _best_of_lattices(

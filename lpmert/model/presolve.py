@@ -29,7 +29,7 @@ _SUSPICIOUS = 1e-10  # relative size of a pivot or eigenvalue below which column
 _LARGEST_DENOMINATOR, _FACTOR_ERROR = 1000, 1e-9
 """Of the coefficients of a linear combination of columns: the largest denominator tried, and the rounding allowed."""
 
-_SAMPLED_ROWS = 40  # A sample of so many rows for each column mostly shows that the columns are independent
+_SAMPLED_ROWS = 40  # a sample of so many rows for each column mostly shows that the columns are independent
 
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 """For mixing bits: products with the odd number move them up, shifts by half the width down."""

@@ -130,7 +130,7 @@ def _blocks(values: FloatArray) -> list[FloatArray]:
     return np.split(values.reshape(-1), [_FIRST_BLOCK, *range(_LATER_BLOCK, values.size, _LATER_BLOCK)])
 
 
-Column = Mapping[int, Fraction]  # A column: its entries other than 0, by row
+Column = Mapping[int, Fraction]  # a column: its entries other than 0, by row
 
 
 @dataclass(frozen=True, eq=False)

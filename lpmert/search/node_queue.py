@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     hard: bool = False
 
 
-Call = tuple[Unit[Answer], tuple[Any, ...]]  # A unit, and its arguments after the shared value
+Call = tuple[Unit[Answer], tuple[Any, ...]]  # a unit, and its arguments after the shared value
 
 
 class NodeQueue:

@@ -160,7 +160,7 @@ def test_the_best_pairs_are_those_of_all_pairs() -> None:
 
 PUBLISHED = LpMert(published=True)
 
-Found = tuple[int, dict[int, int]]  # A cost, and the hypothesis chosen from each list
+Found = tuple[int, dict[int, int]]  # a cost, and the hypothesis chosen from each list
 
 
 class Paper:

@@ -264,7 +264,7 @@ def test_products_are_called_exact_only_where_they_are() -> None:
     assert refused > 20
 
 
-HELD = 2.0**21, 1.0 - 2.0**-30  # A row whose sum has 52 bits
+HELD = 2.0**21, 1.0 - 2.0**-30  # a row whose sum has 52 bits
 
 
 @pytest.mark.parametrize(

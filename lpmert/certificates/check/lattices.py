@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import gcd, isfinite, lcm
-from operator import ge, gt, itemgetter
+from operator import ge, mul
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +26,12 @@ from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
 from lpmert.system.deadline import checked, checkpoint
 
-_MOST_LABELS = 400  # A cone is halved where a node has more partial paths; at one ray, this many that tie are too many
-_MOST_CONES = 2000  # A lattice with more cones is too large for exact arithmetic
+_MOST_LABELS = 400  # a cone is halved where a node has more partial paths
+_MOST_CONES = 2000  # a lattice with more cones is too large for exact arithmetic
+_MOST_TIED = 100  # the most paths of a lattice that may have the best score
 _NEAR = Fraction(1, 10**9)  # the most by which the loss of a ratio in doubles may differ from the exact one
 Way = tuple[int, ...]  # the links of a path from the last to the first
-Label = tuple[tuple[int, ...], Way]  # A partial path: its scores at the rays of a cone, and its links
+Label = tuple[tuple[int, ...], Way]  # a partial path: its scores at the rays of a cone, and its links
 
 
 def lists_of(
@@ -140,13 +141,33 @@ def _statistics_at(
     rows = coordinates.rows(graph, problem.lattices.units)
     free = [weights[d] / factor for d, factor in zip(coordinates.free, coordinates.factors, strict=True)]
     whole = [int(weight * lcm(*(x.denominator for x in free))) for weight in free]
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
+    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # node -> its best score, and the links that lead to it
+    for k, (source, second, target) in enumerate(links):
+        score = best[source][0] + best[second][0] + sum(map(mul, rows[k], whole))
+        if target not in best or score > best[target][0]:
+            best[target] = score, []
+        if score == best[target][0]:
+            best[target][1].append(k)
+    ways: list[Way] = []
+    # Partial derivations: the nodes that still have to be derived, and the links so far.
+    stack: list[tuple[tuple[int, ...], Way]] = [((graph.n_nodes - 1,), ())]
+    while stack and len(ways) <= _MOST_TIED:
+        nodes, way = stack.pop()
+        if not nodes:
+            ways.append(way)
+            continue
+        for k in best[nodes[-1]][1]:
+            below = [node for node in (links[k][1], links[k][0]) if node]
+            stack.append(((*nodes[:-1], *below), (*way, k)))
     tied = []
-    for _, way in sorted(_labels(graph, rows, [whole], gt) or (), key=itemgetter(1)):
+    for way in sorted(ways):
         features = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
         tied.append((problem.statistics(number, np.array(way, dtype=np.int64)), features))
-    if not tied or any((own != tied[0][0]).any() and features != tied[0][1] for own, features in tied):
+    first_statistics, first_features = tied[0]
+    if stack or any((own != first_statistics).any() and features != first_features for own, features in tied):
         raise CertificateError(f"at the weights, paths of {quoted(problem.lattices.list_ids[number])} tie")
-    return tied[0][0]
+    return first_statistics
 
 
 def _ways(
@@ -211,13 +232,8 @@ def _longest(rays: Whole) -> tuple[int, int]:
     return max(edges, key=lambda edge: sum(abs(a - b) for a, b in zip(unit[edge[0]], unit[edge[1]], strict=True)))
 
 
-def _labels(
-    graph: Graph, rows: list[list[int]], weights: list[list[int]], beats: Callable[[int, int], bool] = ge
-) -> list[Label] | None:
-    """Return the paths that no other beats at all rays, or `None` if a node has too many (L1 a to c).
-
-    beats: whether a score beats another one; by default, equal scores do.
-    """
+def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> list[Label] | None:
+    """Return the paths that no other equals or beats at all rays, or `None` if a node has too many (L1 a to c)."""
     empty: Label = ((0,) * len(weights), ())
     at: list[list[Label]] = [[empty], *([] for _ in range(graph.n_nodes - 1))]
     links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), rows, strict=True))
@@ -237,7 +253,7 @@ def _labels(
         new.sort(key=lambda label: (-sum(label[0]), label[1]))
         unbeaten: list[Label] = []
         for label in checked(new, 100):
-            if not any(all(map(beats, other[0], label[0])) for other in unbeaten):
+            if not any(all(map(ge, other[0], label[0])) for other in unbeaten):
                 unbeaten.append(label)
                 if len(unbeaten) > _MOST_LABELS:
                     return None

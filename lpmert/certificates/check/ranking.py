@@ -27,7 +27,7 @@ _ONE = 1 << 80  # the unit: factors of terms are rounded up or down to multiples
 _MOST_BITS = 1 << 15  # bits of the largest entry of a ray
 _PROVED = Fraction(1, 10**11)  # the most by which the bound may exceed the score of weights that are called best
 _IN_DOUBT = 2  # in place of a sign that floating point does not decide
-Ray = tuple[int, ...]  # A ray, or a row of features, in integers [D]
+Ray = tuple[int, ...]  # a ray, or a row of features, in integers [D]
 
 
 @dataclass(frozen=True)

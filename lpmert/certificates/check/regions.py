@@ -14,7 +14,7 @@ from lpmert.certificates.format import BOXES, Record, integers
 from lpmert.errors import CertificateError, FloatArray
 from lpmert.system.deadline import checked
 
-Whole = NDArray[np.object_]  # A vector or matrix of Python's integers
+Whole = NDArray[np.object_]  # a vector or matrix of Python's integers
 _MOST_BITS = 900  # bits of the largest entry of a ray, well within the range of doubles
 
 
