@@ -47,18 +47,15 @@ def test_the_harness_not_the_solver_says_what_weights_cost(tmp_path: Path) -> No
     assert (row.loss, row.gap) == (3.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "optimum", "proof", "expected"),
-    [
-        ({}, 3.0, True, ""),
-        ({"loss": 4.0}, 3.0, False, "called optimal"),
-        ({"loss": 2.0, "lower_bound": None, "status": "heuristic"}, 3.0, False, "below the known optimum"),
-        ({"loss": 5.0, "lower_bound": 4.0, "status": "time_limit"}, 3.0, False, "above the known optimum"),
-        ({"loss": 5.0, "lower_bound": None, "status": "time_limit"}, 3.0, True, "no proof"),
-        ({"loss": 5.0, "lower_bound": None, "status": "heuristic"}, 3.0, False, ""),
-        ({"lower_bound": 3.5}, None, False, "above the loss"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "optimum", "proof", "expected"), [
+    ({}, 3.0, True, ""),
+    ({"loss": 4.0}, 3.0, False, "called optimal"),
+    ({"loss": 2.0, "lower_bound": None, "status": "heuristic"}, 3.0, False, "below the known optimum"),
+    ({"loss": 5.0, "lower_bound": 4.0, "status": "time_limit"}, 3.0, False, "above the known optimum"),
+    ({"loss": 5.0, "lower_bound": None, "status": "time_limit"}, 3.0, True, "no proof"),
+    ({"loss": 5.0, "lower_bound": None, "status": "heuristic"}, 3.0, False, ""),
+    ({"lower_bound": 3.5}, None, False, "above the loss"),
+])  # fmt: skip
 def test_wrong_optima_are_found(fields: dict[str, object], optimum: float | None, proof: bool, expected: str) -> None:
     (task,) = toy_benchmark(optimum).tasks()
     found = list(contradictions(replace(PROOF, **fields), replace(task, proof=proof), 1e-9))

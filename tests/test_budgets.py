@@ -30,9 +30,7 @@ SIGNS = Region(bounds={"feature1": (0.0, None), "feature2": (0.0, None)})
 
 @pytest.mark.parametrize(("n_features", "region"), [*((n, None) for n in (1, 2, 3, 4)), (3, SIGNS)])
 @pytest.mark.parametrize("seed", range(6))
-def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(
-    seed: int, n_features: int, region: Region | None
-) -> None:
+def test_a_front_has_all_best_pairs_of_attainable_selections_and_no_others(seed, n_features, region):
     lists, nbest, second = at_odds(seed, n_features)
     limits = (
         [] if region is None else [(Fraction(1), Fraction(0), Fraction(0)), (Fraction(0), Fraction(1), Fraction(0))]
@@ -162,7 +160,6 @@ _STEPS = np.arange(len(SECOND)) % 7 + 1.0
 FAR, FINE = (np.where(_STEPS < 3, 1, _STEPS * size) for size in (2.0**35, 2.0**20))
 DIGITS, MASKED = np.random.default_rng(0).normal(size=len(SECOND)), np.ma.masked_equal(SECOND, SECOND[0])
 FINER, COUNTS = (NBest(LISTS.features, LISTS.offsets, own) for own in (FINE, np.ones((len(SECOND), 3))))
-# fmt: off
 test_invalid_budgets_are_refused = refused([
     (DataError, "no feature or statistic 'words'", lambda: lpmert.within_budget(LISTS, "words", 3)),
     (DataError, "second must be one finite number for each of the", lambda: lpmert.pareto(LISTS, SECOND[1:])),
@@ -174,8 +171,7 @@ test_invalid_budgets_are_refused = refused([
     (MetricError, r"differ by at most 2\*\*34", lambda: lpmert.within_budget(LISTS, FAR, 5)),
     (MetricError, "for a front multiplied with each other", lambda: lpmert.pareto(FINER, FINE)),
     (MetricError, "a sum over lists, which metric 'f1' is", lambda: lpmert.pareto(COUNTS, "feature1", metric="f1")),
-])
-# fmt: on
+])  # fmt: skip
 
 
 def test_a_search_within_a_budget_that_is_stopped_has_a_bound_below_its_loss() -> None:

@@ -183,9 +183,6 @@ def test_every_step_from_the_paper_to_the_default_is_a_row_of_its_page() -> None
         assert any(holds_in_order(row, shown) for row in table_lines(page)), line
 
 
-# Shell commands of pages work on the example files, in turn
-
-
 def commands_of_the_page_run(page: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the shell commands of a page on the example files in this folder; return what the last of them prints."""
     (here / "examples").symlink_to(ROOT / "examples")
@@ -224,9 +221,6 @@ def test_reports_are_made_by_their_page_and_say_what_it_says(tmp_path: Path, mon
     assert output == "883 errors, OPTIMAL; 98 of 100 line searches stop above\n"
     shown = "best weights and bound meet at 883 errors. Right: of 100 line searches, 98 stop above the optimum"
     assert all(shown in (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md"))
-
-
-# Notebooks
 
 
 NOTEBOOKS = ROOT / "examples" / "notebooks"
@@ -296,9 +290,6 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     fetched = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
     for path in site.rglob("*.html"):
         assert not fetched.findall(path.read_text(encoding="utf-8")), path.name
-
-
-# The best-of-N example: its scores are what they say, its programs run, and its page shows what they print
 
 
 BEST_OF_N = ROOT / "examples" / "best_of_n"

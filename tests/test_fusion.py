@@ -280,9 +280,6 @@ def test_json_is_complete() -> None:
     assert plain["unseen"]["best"] == found.unseen.best
 
 
-# Pictures and settings
-
-
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_the_picture_of_two_features_shows_the_curve_and_the_best_weights(tmp_path: Path, nonnegative: bool) -> None:
     from lpmert.reporting import pictures

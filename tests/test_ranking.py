@@ -27,9 +27,6 @@ TWENTY = Judged(_random.normal(size=(200, 3)), np.arange(0, 201, 10), _random.ra
 """One query; documents that are ranked best by weights below 0; and twenty queries."""
 
 
-# Against all orders
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("nonnegative", [True, False])
 @pytest.mark.parametrize("dimensions", [2, 3])
@@ -46,15 +43,12 @@ def test_no_order_of_the_documents_is_better(metric: str, nonnegative: bool, dim
         assert not nonnegative or min(weights) >= 0
 
 
-@pytest.mark.parametrize(
-    ("lists", "nonnegative", "score"),
-    [
-        (TURNED, True, 1 / 3),
-        (TURNED, False, 1.0),
-        # the third document is second for all weights but equal ones, with which all three tie
-        (Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), True, 0.5),
-    ],
-)
+@pytest.mark.parametrize(("lists", "nonnegative", "score"), [
+    (TURNED, True, 1 / 3),
+    (TURNED, False, 1.0),
+    # the third document is second for all weights but equal ones, with which all three tie
+    (Judged([[1, -1], [-1, 1], [0, 0]], [0, 3], [0, 0, 1]), True, 0.5),
+])  # fmt: skip
 def test_the_best_score_of_a_few_documents(lists: Judged, nonnegative: bool, score: float) -> None:
     result = maximize(lists, "mrr@3", nonnegative=nonnegative)
     assert (result.score, result.status) == (pytest.approx(score), Status.OPTIMAL)
@@ -143,9 +137,6 @@ def test_the_first_place_alone_is_the_choice_that_minimize_makes(name: str, dime
     assert ranked.score * 10 == pytest.approx(10 - chosen.loss)
 
 
-# The bound
-
-
 def bound_of_core(lists: Judged, metric: RankingMetric) -> tuple[Any, Bound]:
     parts = metric.parts(lists)
     bounds = core.Ranking(lists.features, lists.offsets, parts.gains, parts.discounts, parts.merits, parts.scales, 0.0)
@@ -157,14 +148,11 @@ def test_the_bound_holds_for_every_order_and_is_reached_by_decided_ones(metric: 
     assert_bounds_hold(metric, bound_of_core, above=1e-11, below=0.0)
 
 
-@pytest.mark.parametrize(
-    ("lists", "name", "limit"),
-    [
-        (TWENTY, "ndcg-exp@5", 0.0),
-        (TWENTY, "ndcg-exp@5", 0.02),
-        (TURNED, "mrr@3", 0.0),  # whose cones are not open yet
-    ],
-)
+@pytest.mark.parametrize(("lists", "name", "limit"), [
+    (TWENTY, "ndcg-exp@5", 0.0),
+    (TWENTY, "ndcg-exp@5", 0.02),
+    (TURNED, "mrr@3", 0.0),  # whose cones are not open yet
+])  # fmt: skip
 def test_a_search_that_is_cut_short_has_a_valid_bound(lists: Judged, name: str, limit: float) -> None:
     best = maximize(lists, name, nonnegative=lists is TWENTY)
     short = maximize(lists, name, nonnegative=lists is TWENTY, time_limit=limit)
@@ -178,18 +166,13 @@ def interrupted(*_: object) -> bool:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(
-    ("lists", "name", "functions"),
-    [
-        (SMALL, "ndcg-exp@3", {"Maximizing._settle": interrupted}),
-        (SMALL, "ndcg-exp@3", {"Maximizing._start": interrupted}),
-        # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
-        (TURNED, "mrr@3", {"Maximizing._consider": lambda *_: None, "_exact_rays": interrupted}),
-    ],
-)
-def test_an_interrupted_search_has_a_valid_bound(
-    lists: Judged, name: str, functions: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("lists", "name", "functions"), [
+    (SMALL, "ndcg-exp@3", {"Maximizing._settle": interrupted}),
+    (SMALL, "ndcg-exp@3", {"Maximizing._start": interrupted}),
+    # one cone is all there is, no weights close it, and the interrupt comes when the core has handed it over
+    (TURNED, "mrr@3", {"Maximizing._consider": lambda *_: None, "_exact_rays": interrupted}),
+])  # fmt: skip
+def test_an_interrupted_search_has_a_valid_bound(lists, name, functions, monkeypatch):
     best = maximize(lists, name).score
     for patched, function in functions.items():
         monkeypatch.setattr(f"lpmert.ranking.search.{patched}", function)
@@ -227,9 +210,7 @@ def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> No
     assert near > 30
 
 
-def test_a_cone_closed_within_the_tolerance_counts_in_the_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cone_closed_within_the_tolerance_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
     monkeypatch.setattr(search, "_TOLERANCE", 2**40)  # all is within it
     result = maximize(TURNED, "mrr@3")
@@ -274,9 +255,6 @@ def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.
     assert best
 
 
-# Metamorphic
-
-
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_neither_order_nor_scale_nor_copies_nor_documents_out_of_reach_change_the_optimum(dimensions: int) -> None:
     random = np.random.default_rng(9)
@@ -309,9 +287,6 @@ def test_a_twin_that_is_not_relevant_comes_first() -> None:
     )
     assert maximize(twice, "mrr@1").score == maximize(twice, "precision@1", nonnegative=False).score == 0.0
     assert maximize(twice, "mrr@2").score == maximize(lists, "mrr@1").score / 2
-
-
-# What weights are worth
 
 
 def test_the_given_order_of_ties_is_worth_more_than_the_worst_one() -> None:
@@ -373,7 +348,6 @@ def test_the_progress_of_the_search_is_reported() -> None:
 
 ONE, TWO = Judged([[1.0]], [0, 1], [1]), [[1.0], [2.0]]
 
-# fmt: off
 test_what_cannot_be_ranked_is_refused = refused([
     *((MetricError, "must be", partial(maximize, ONE, metric)) for metric in [
         "ndcg-exp", "ndcg-exp@0", "ndcg-exp@x", "bpref@3", "mrr@5000", "recall-l@3", f"mrr@{'9' * 5000}", None, b"mrr@3"
@@ -413,8 +387,7 @@ test_what_cannot_be_ranked_is_refused = refused([
     (DataError, "one number for each of the 1 features", partial(evaluate, ONE, [1, 2], "mrr@1")),
     (MethodError, "folds must be a whole number of at least 2", partial(fuse, ONE, "mrr@1", folds=2.0)),
     (DataError, "'1' has nan", partial(fuse, ONE, "mrr@1", other=[np.nan])),
-])
-# fmt: on
+])  # fmt: skip
 
 
 def test_documents_are_a_copy_and_may_be_a_data_frame() -> None:
@@ -427,9 +400,6 @@ def test_documents_are_a_copy_and_may_be_a_data_frame() -> None:
     assert named.names == ("bm25", "dense")
     found = maximize(named, "mrr@1")
     assert evaluate(named, found.by_name, "mrr@1") == evaluate(named, {"dense": 0, "bm25": 1}, "mrr@1") == 1.0
-
-
-# LightGBM's example
 
 
 @cache
@@ -448,18 +418,15 @@ def judged(*columns: int) -> Judged:
 
 
 @needs_shared
-@pytest.mark.parametrize(
-    ("columns", "metric", "optimum"),
-    [
-        # proved by a search of its own in double precision, which breaks ties by order
-        ((91, 253), "ndcg-exp@10", 0.759222),
-        ((91, 241), "ndcg-exp@10", 0.721211),
-        ((91, 253, 241), "ndcg-exp@10", 0.752727),
-        ((91, 241, 248), "ndcg-exp@10", 0.736366),
-        ((91, 241, 248, 240), "ndcg-exp@10", 0.736593),
-        ((91, 253, 241), "mrr@10", 0.914983),
-    ],
-)
+@pytest.mark.parametrize(("columns", "metric", "optimum"), [
+    # proved by a search of its own in double precision, which breaks ties by order
+    ((91, 253), "ndcg-exp@10", 0.759222),
+    ((91, 241), "ndcg-exp@10", 0.721211),
+    ((91, 253, 241), "ndcg-exp@10", 0.752727),
+    ((91, 241, 248), "ndcg-exp@10", 0.736366),
+    ((91, 241, 248, 240), "ndcg-exp@10", 0.736593),
+    ((91, 253, 241), "mrr@10", 0.914983),
+])  # fmt: skip
 def test_web_search_is_ranked_as_another_program_proved(columns: tuple[int, ...], metric: str, optimum: float) -> None:
     lists = judged(*columns)
     result = maximize(lists, metric)

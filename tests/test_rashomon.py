@@ -459,7 +459,6 @@ def test_the_optimum_is_near_optimal_though_its_decimals_do_not_add_up_exactly()
 
 SHARE = "0 or more, or a share of the optimum such as 1%"
 SIX = NBest(np.random.default_rng(0).normal(size=(20, 6)), [0, 5, 10, 15, 20], np.arange(20) % 3)
-# fmt: off
 test_problems_without_ranges_or_cones_are_refused = refused([
     *((error, said, partial(lpmert.near_optimal, _sure(1, 3), **settings)) for settings, error, said in [
         *(({"slack": slack}, DataError, SHARE) for slack in (-1, "-1%", "many", None, inf, "inf%")),
@@ -474,5 +473,4 @@ test_problems_without_ranges_or_cones_are_refused = refused([
         (_lists(0, 2), Region(cosine=0.5, around={"a": 1.0, "b": 1.0}), "take no cosine and no equations"),
         (_lists(0, 3), Region(fixed={"a": 1.0, "b": 0.3}), "take no cosine and no equations"),
     ]),
-])
-# fmt: on
+])  # fmt: skip

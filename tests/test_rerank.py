@@ -71,18 +71,15 @@ class TestVotes:
         found = lpmert.minimize(lpmert.vote(counted))
         assert (found.loss, lpmert.rerank(counted, found, vote=True).texts) == (0.0, ("4", "x"))
 
-    @pytest.mark.parametrize(
-        ("lists", "answers", "message"),
-        [
-            (LISTS, [1, 2], "one entry for each of the 5 hypotheses, not 2"),
-            *(
-                (LISTS, ["p", one, "q", 1, 1], "numbers or the like, none of them missing")
-                for one in (None, np.nan, [1])
-            ),
-            (NBest([[1], [2]], [0, 2], [0, 1]), None, "no texts that could be answers"),
-            (replace(LISTS, statistics=[0, 1, 1, 0, 0]), None, "'4' have different statistics"),
-        ],
-    )
+    @pytest.mark.parametrize(("lists", "answers", "message"), [
+        (LISTS, [1, 2], "one entry for each of the 5 hypotheses, not 2"),
+        *(
+            (LISTS, ["p", one, "q", 1, 1], "numbers or the like, none of them missing")
+            for one in (None, np.nan, [1])
+        ),
+        (NBest([[1], [2]], [0, 2], [0, 1]), None, "no texts that could be answers"),
+        (replace(LISTS, statistics=[0, 1, 1, 0, 0]), None, "'4' have different statistics"),
+    ])  # fmt: skip
     def test_what_are_no_answers_is_refused(self, lists: NBest, answers: Any, message: str) -> None:
         with pytest.raises(DataError, match=message):
             lpmert.vote(lists, answers)
@@ -95,18 +92,13 @@ class TestVotes:
 
 
 class TestReading:
-    @pytest.mark.parametrize(
-        ("name", "text", "options", "weights", "ids"),
-        [
-            ("x.tsv", TABLE, ["--segment", "q", "--text", "answer"], "lm=0,ver=1", "ab"),
-            ("x.csv", TABLE.replace("\t", ","), ["--segment", "q", "--text", "answer"], "lm=0,ver=1", "ab"),
-            ("x.nbest", MOSES, [], "lm_0=0,ver_0=1", "01"),
-            ("x.jsonl", SETS, [], "lm=0,ver=1", "ab"),
-        ],
-    )
-    def test_lists_without_losses(
-        self, tmp_path: Path, name: str, text: str, options: list[str], weights: str, ids: str
-    ) -> None:
+    @pytest.mark.parametrize(("name", "text", "options", "weights", "ids"), [
+        ("x.tsv", TABLE, ["--segment", "q", "--text", "answer"], "lm=0,ver=1", "ab"),
+        ("x.csv", TABLE.replace("\t", ","), ["--segment", "q", "--text", "answer"], "lm=0,ver=1", "ab"),
+        ("x.nbest", MOSES, [], "lm_0=0,ver_0=1", "01"),
+        ("x.jsonl", SETS, [], "lm=0,ver=1", "ab"),
+    ])  # fmt: skip
+    def test_lists_without_losses(self, tmp_path, name, text, options, weights, ids):
         (tmp_path / name).write_text(text)
         plain = succeeded("rerank", tmp_path / name, *options, "--weights", weights)
         assert plain.stdout == f"{ids[0]}\t5\n{ids[1]}\tx\n"
@@ -293,18 +285,15 @@ TIMES = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
 BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.uint64, object)]
 
 
-@pytest.mark.parametrize(
-    ("features", "losses", "groups", "message"),
-    [
-        *(([[1.0], [2.0]], [0, 1], ["a", one], "groups has missing entries") for one in (np.nan, None)),
-        ([[1.0], [2.0]], [0, 1], ["1", 1], "groups has both strings and numbers"),
-        *((rounded, [0, 1], ["a", "a"], "^X has integers beyond") for rounded in BEYOND),
-        *(([[1], [0]], rounded, ["a", "a"], "^y has integers beyond") for rounded in BEYOND),
-        (np.ma.array([[1.0], [2.0]], mask=[[0], [1]]), [0, 1], ["a", "a"], "X has masked entries"),
-        (TIMES, [0, 1], ["a", "a"], "X must be numbers, not dates"),
-        ([[1], [2]], TIMES - TIMES[0], ["a", "a"], "y must be numbers, not dates"),
-    ],
-)
+@pytest.mark.parametrize(("features", "losses", "groups", "message"), [
+    *(([[1.0], [2.0]], [0, 1], ["a", one], "groups has missing entries") for one in (np.nan, None)),
+    ([[1.0], [2.0]], [0, 1], ["1", 1], "groups has both strings and numbers"),
+    *((rounded, [0, 1], ["a", "a"], "^X has integers beyond") for rounded in BEYOND),
+    *(([[1], [0]], rounded, ["a", "a"], "^y has integers beyond") for rounded in BEYOND),
+    (np.ma.array([[1.0], [2.0]], mask=[[0], [1]]), [0, 1], ["a", "a"], "X has masked entries"),
+    (TIMES, [0, 1], ["a", "a"], "X must be numbers, not dates"),
+    ([[1], [2]], TIMES - TIMES[0], ["a", "a"], "y must be numbers, not dates"),
+])  # fmt: skip
 def test_nothing_is_guessed_or_rounded(features: Any, losses: Any, groups: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lpmert.Reranker().fit(features, losses, np.array(groups, dtype=object))

@@ -120,20 +120,15 @@ def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
     assert all("f2" in one.features and one.result.by_name["f2"] == 1.0 for one in found.subsets)
 
 
-@pytest.mark.parametrize(
-    ("region", "expected"),
-    [
-        (Region(nonnegative=True), {1: "a", 2: "a b"}),
-        (Region(bounds={"same": (0.0, None)}), {1: "a", 2: "a b"}),
-        (Region(total=1.0), {1: "a", 2: "a b", 3: "a b"}),
-        (Region(fixed={"same": 1.0}), {1: "same", 2: "a same", 3: "a b same"}),
-        (Region(fixed={"a": 1.0}, bounds={"same": (0.5, 2.0)}), {2: "a same", 3: "a b same"}),
-        (Region(cosine=0.5, around=[0.0, 0.0, 1.0]), {1: "same", 2: "a same", 3: "a b same"}),
-    ],
-)
-def test_a_feature_that_is_the_same_within_each_list_has_a_weight_only_where_the_region_needs_it(
-    region: Region, expected: dict[int, str]
-) -> None:
+@pytest.mark.parametrize(("region", "expected"), [
+    (Region(nonnegative=True), {1: "a", 2: "a b"}),
+    (Region(bounds={"same": (0.0, None)}), {1: "a", 2: "a b"}),
+    (Region(total=1.0), {1: "a", 2: "a b", 3: "a b"}),
+    (Region(fixed={"same": 1.0}), {1: "same", 2: "a same", 3: "a b same"}),
+    (Region(fixed={"a": 1.0}, bounds={"same": (0.5, 2.0)}), {2: "a same", 3: "a b same"}),
+    (Region(cosine=0.5, around=[0.0, 0.0, 1.0]), {1: "same", 2: "a same", 3: "a b same"}),
+])  # fmt: skip
+def test_a_feature_that_is_the_same_within_each_list_has_a_weight_only_where_the_region_needs_it(region, expected):
     """It is counted then: the weights of a size have at most so many entries other than 0."""
     features = [[1, 0, 3], [0, 1, 3], [2, 1, 5], [1, 3, 5]]
     lists = NBest(features, [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b", "same"])
@@ -185,18 +180,15 @@ def test_sets_that_were_not_searched_count_with_the_oracle_bound() -> None:
     assert lpmert.best_subsets(lists, at_most=1)[1].result.loss == 0.0
 
 
-@pytest.mark.parametrize(
-    ("ties", "tied_lists", "region", "of_pairs", "bounds", "status"),
-    [
-        ("first", 0, None, 5.0, [0.0, 0.0], Status.OPTIMAL_TO_TOLERANCE),  # a smaller set may cost less
-        ("worst", 0, None, 5.0, [5.0, 5.0], Status.OPTIMAL),
-        ("worst", 0, None, 9.0, [5.0, 5.0], Status.OPTIMAL),
-        ("worst", 0, None, 3.0, [3.0, 3.0], Status.OPTIMAL_TO_TOLERANCE),
-        ("worst", 0, None, -1.0, [0.0, -1.0], Status.OPTIMAL_TO_TOLERANCE),
-        ("worst", 1, None, 5.0, [5.0, 5.0], Status.OPTIMAL_TO_TOLERANCE),  # the loss of 5 may depend on a tie
-        ("worst", 0, Region(cosine=0.5, around=[1, 1, 1]), 5.0, [5.0, 5.0], Status.OPTIMAL_TO_TOLERANCE),
-    ],
-)
+@pytest.mark.parametrize(("ties", "tied_lists", "region", "of_pairs", "bounds", "status"), [
+    ("first", 0, None, 5.0, [0.0, 0.0], Status.OPTIMAL_TO_TOLERANCE),  # a smaller set may cost less
+    ("worst", 0, None, 5.0, [5.0, 5.0], Status.OPTIMAL),
+    ("worst", 0, None, 9.0, [5.0, 5.0], Status.OPTIMAL),
+    ("worst", 0, None, 3.0, [3.0, 3.0], Status.OPTIMAL_TO_TOLERANCE),
+    ("worst", 0, None, -1.0, [0.0, -1.0], Status.OPTIMAL_TO_TOLERANCE),
+    ("worst", 1, None, 5.0, [5.0, 5.0], Status.OPTIMAL_TO_TOLERANCE),  # the loss of 5 may depend on a tie
+    ("worst", 0, Region(cosine=0.5, around=[1, 1, 1]), 5.0, [5.0, 5.0], Status.OPTIMAL_TO_TOLERANCE),
+])  # fmt: skip
 def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
     ties: str,
     tied_lists: int,
@@ -253,9 +245,7 @@ def _ahead(lists: Lists, chosen: list[int], whole: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(8))
-def test_no_smaller_whole_numbers_keep_all_choices_ahead(
-    seed: int, n_features: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed, n_features, monkeypatch):
     lists = at_odds(seed, n_features, 6)[0]
     result = lpmert.minimize(lists.nbest)
     chosen, largest = result.selection.tolist(), {1: 3, 2: 12, 3: 6}[n_features]
@@ -291,15 +281,12 @@ def test_where_small_weights_tie_nearly_everywhere_the_search_for_whole_ones_giv
     assert lpmert.whole_weights(puzzles, lpmert.minimize(puzzles, method="choices")) is None
 
 
-@pytest.mark.parametrize(
-    ("region", "some"),
-    [
-        (Region(nonnegative=True), True),
-        (Region(fixed={"feature1": 0.0}), True),
-        (Region(fixed={"feature2": 1.0}, bounds={"feature1": (0.5, 2.0)}), True),
-        (Region(linear=[lpmert.Linear({"feature1": 1, "feature2": -1}, 0, 0)]), False),
-    ],
-)
+@pytest.mark.parametrize(("region", "some"), [
+    (Region(nonnegative=True), True),
+    (Region(fixed={"feature1": 0.0}), True),
+    (Region(fixed={"feature2": 1.0}, bounds={"feature1": (0.5, 2.0)}), True),
+    (Region(linear=[lpmert.Linear({"feature1": 1, "feature2": -1}, 0, 0)]), False),
+])  # fmt: skip
 def test_whole_weights_lie_in_the_region(region: Region, some: bool) -> None:
     every = []
     for seed in range(6):

@@ -266,9 +266,7 @@ GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
 
 @pytest.mark.parametrize("call", [3, *map(many_more, (1, 8))])
 @pytest.mark.parametrize("said", GOING)
-def test_a_scheduler_or_workers_that_go_for_good_change_nothing(
-    call: int, said: str, distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_scheduler_or_workers_that_go_for_good_change_nothing(call, said, distributed, monkeypatch, caplog):
     waiting, end = GOING[said]
     monkeypatch.setattr(f"lpmert.workers.{waiting}", 1)
     nbest, calls = noise_of(3), count(1)
@@ -290,9 +288,7 @@ def said_by(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.message for one in caplog.records if one.name == "lpmert" and one.levelname == "WARNING"]
 
 
-def test_workers_that_come_back_are_used_again(
-    distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_workers_that_come_back_are_used_again(distributed, monkeypatch, caplog):
     monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
     with (
         distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as local,

@@ -7,7 +7,6 @@ import gzip
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -89,9 +88,7 @@ def test_certificates_of_lists_prove_the_least_loss(kind: str, seeds: range, tmp
 
 @pytest.mark.parametrize("seeds", [range(6), many_more(range(6, 60))])
 @pytest.mark.parametrize("kind", ["integers", "dyadic", "ternary", "duplicates"])
-def test_certificates_of_lattices_and_hypergraphs_prove_the_least_loss_of_all_paths(
-    kind: str, seeds: range, tmp_path: Path
-) -> None:
+def test_certificates_of_lattices_and_hypergraphs_prove_the_least_loss_of_all_paths(kind, seeds, tmp_path):
     """With at most three features: a certificate has a cone for each orthant."""
     ended: Counter[str] = Counter()
     for seed in seeds:
@@ -118,21 +115,16 @@ def eight_of_swahili(first: int) -> NBest:
 
 
 @needs_shared
-@pytest.mark.parametrize(
-    ("lists", "kind", "optimum"),
-    [
-        (lambda: librispeech().select_features(["decoder", "lm"]), None, 1779),
-        many_more(partial(eight_of_swahili, 0), None, 4.948169),
-        many_more(partial(eight_of_swahili, 8), None, 4.641196),
-        many_more(partial(eight_of_swahili, 16), None, 5.091451),
-        many_more(partial(eight_of_swahili, 24), None, 5.890797),
-        many_more(train_choices, "boxes", 858),
-        many_more(train_choices, "selections", 858),
-    ],
-)
-def test_real_lists_are_certified_and_checked_within_a_minute(
-    path: Path, lists: Callable[[], NBest], kind: str | None, optimum: float
-) -> None:
+@pytest.mark.parametrize(("lists", "kind", "optimum"), [
+    (lambda: librispeech().select_features(["decoder", "lm"]), None, 1779),
+    many_more(partial(eight_of_swahili, 0), None, 4.948169),
+    many_more(partial(eight_of_swahili, 8), None, 4.641196),
+    many_more(partial(eight_of_swahili, 16), None, 5.091451),
+    many_more(partial(eight_of_swahili, 24), None, 5.890797),
+    many_more(train_choices, "boxes", 858),
+    many_more(train_choices, "selections", 858),
+])  # fmt: skip
+def test_real_lists_are_certified_and_checked_within_a_minute(path, lists, kind, optimum):
     nbest = lists()
     write_certificate(path, nbest, lpmert.minimize(nbest), kind=kind)
     started = time.process_time()
@@ -165,9 +157,6 @@ def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(path: Path)
     write_certificate(path, nbest, lpmert.minimize(nbest, region=few), region=few)
     (limit,) = (limit for limit in verify(path, nbest).limits if limit[1])
     assert Fraction(limit[0]) / Fraction(limit[1]) == Fraction(0.1) / (2 * Fraction(0.3))
-
-
-# At most k features, and budgets
 
 
 def _least(lists: oracle.Lists, size: int) -> float:
@@ -255,31 +244,25 @@ def test_sums_of_decimals_are_those_that_they_print_as(path: Path) -> None:
         assert str(verify(path, lists, second=second).loss) == loss
 
 
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("no proof with .* other ties than the 'worst' of best_subsets", {"ties": "first"}),
-        ("budget must be {name: number}", {"at_most": None, "budget": [5]}),
-        ("goes with second", {"at_most": None, "second": [1] * 60}),
-        ("signs and zeros", {"region": Region(total=1.0)}),
-        ("cannot be combined", {"budget": {"feature1": 1.0}}),
-        ("a budget must be a finite number; got '5'", {"budget": {"feature1": "5"}}),
-        ("1 may be", {"at_most": 1}),
-        ("other weights lose less", {"at_most": 4}),
-        ("one second sum", {"at_most": None, "budget": {"feature1": 1.0}}),
-        ("one second sum", {"ties": "first", "at_most": None, "budget": {"feature1": 1.0, "feature2": 1.0}}),
-        ("time_limit", {"time_limit": 0}),
-    ],
-)
+@pytest.mark.parametrize(("message", "arguments"), [
+    ("no proof with .* other ties than the 'worst' of best_subsets", {"ties": "first"}),
+    ("budget must be {name: number}", {"at_most": None, "budget": [5]}),
+    ("goes with second", {"at_most": None, "second": [1] * 60}),
+    ("signs and zeros", {"region": Region(total=1.0)}),
+    ("cannot be combined", {"budget": {"feature1": 1.0}}),
+    ("a budget must be a finite number; got '5'", {"budget": {"feature1": "5"}}),
+    ("1 may be", {"at_most": 1}),
+    ("other weights lose less", {"at_most": 4}),
+    ("one second sum", {"at_most": None, "budget": {"feature1": 1.0}}),
+    ("one second sum", {"ties": "first", "at_most": None, "budget": {"feature1": 1.0, "feature2": 1.0}}),
+    ("time_limit", {"time_limit": 0}),
+])  # fmt: skip
 def test_what_cannot_be_certified_is_said(path: Path, message: str, arguments: dict[str, Any]) -> None:
     nbest = base("two features")[0]
     result = lpmert.best_subsets(nbest, at_most=2)[2].result
     with pytest.raises(LpmertError, match=message):
         lpmert.certify(nbest, result, path, **{"ties": "worst", "at_most": 2, **arguments})
     assert not path.exists()
-
-
-# The checker loads no search
 
 
 def test_checking_loads_no_search_engine_and_no_solver(path: Path) -> None:
@@ -319,34 +302,26 @@ def test_checking_lattices_loads_no_search(path: Path) -> None:
     assert not loaded & {"search", "methods", "lines", "api", "ranking"}
 
 
-# Files
-
-
 FEW_BOXES = layout(document("few boxes"))
 PACKED = gzip.compress(FEW_BOXES.encode())
 
 
-@pytest.mark.parametrize(
-    ("content", "place"),
-    [
-        (b"", ": the file is cut short"),
-        (b"\x1f\x8b\x08\x00abc", ": the compressed file is damaged"),
-        *((PACKED[:end], "") for end in (5, 40, len(PACKED) // 2, -9, -1)),
-        (PACKED[:400] + bytes([PACKED[400] ^ 16]) + PACKED[401:], ""),
-        (b"\xff\xfe", ": is UTF-16"),
-        (b"{}", ":1: no record in the layout of a certificate: Extra data, character 3"),
-        *((own, ":1: no record") for own in (b"\n", b"[]\n", b'{"tree": [\n]}\n', b"\x00\x01\x02")),
-        (b'{"lpmert certificate": ' + b"[" * 100_000 + b', "tree": [\n]}\n', ":1: no record"),
-        (b'{"lpmert certificate": 1, "tree": [\n]}\n', ":1: schema 2 needs a header with"),
-        (FEW_BOXES.replace('certificate": 2', 'certificate": 3'), ":1: schema 2 needs a header with"),
-        (FEW_BOXES.replace('"bound": ', '"bound": "0", "bound": '), ":1: .*'bound' .*twice"),  # readers differ in which
-        (FEW_BOXES + "{}\n", ":27: the tree is closed, but something follows"),
-        (FEW_BOXES.encode().replace(b"\n]}", b"\n\xff]}"), ":27: byte 0xff is not UTF-8"),
-    ],
-)
-def test_a_refusal_names_the_file_once_and_a_line_only_if_there_is_one(
-    path: Path, content: str | bytes, place: str
-) -> None:
+@pytest.mark.parametrize(("content", "place"), [
+    (b"", ": the file is cut short"),
+    (b"\x1f\x8b\x08\x00abc", ": the compressed file is damaged"),
+    *((PACKED[:end], "") for end in (5, 40, len(PACKED) // 2, -9, -1)),
+    (PACKED[:400] + bytes([PACKED[400] ^ 16]) + PACKED[401:], ""),
+    (b"\xff\xfe", ": is UTF-16"),
+    (b"{}", ":1: no record in the layout of a certificate: Extra data, character 3"),
+    *((own, ":1: no record") for own in (b"\n", b"[]\n", b'{"tree": [\n]}\n', b"\x00\x01\x02")),
+    (b'{"lpmert certificate": ' + b"[" * 100_000 + b', "tree": [\n]}\n', ":1: no record"),
+    (b'{"lpmert certificate": 1, "tree": [\n]}\n', ":1: schema 2 needs a header with"),
+    (FEW_BOXES.replace('certificate": 2', 'certificate": 3'), ":1: schema 2 needs a header with"),
+    (FEW_BOXES.replace('"bound": ', '"bound": "0", "bound": '), ":1: .*'bound' .*twice"),  # readers differ in which
+    (FEW_BOXES + "{}\n", ":27: the tree is closed, but something follows"),
+    (FEW_BOXES.encode().replace(b"\n]}", b"\n\xff]}"), ":27: byte 0xff is not UTF-8"),
+])  # fmt: skip
+def test_a_refusal_names_the_file_once_and_a_line_only_if_there_is_one(path, content, place):
     said = assert_refused(path, base("few boxes")[0], re.escape(str(path)) + place, content=content)
     assert said.count(path.name) - ("iconv" in said) == 1
 
@@ -409,9 +384,6 @@ def test_neither_writing_nor_reading_holds_the_tree_in_memory(path: Path) -> Non
     assert path.stat().st_size > 12_000_000
 
 
-# The commands
-
-
 def test_commands_write_and_check_certificates(table: Path, path: Path) -> None:
     succeeded("solve", table, *COLUMNS, "--certificate", path, "--quiet")
     shown = succeeded("verify", path, table, *COLUMNS).stdout
@@ -437,15 +409,12 @@ def test_a_ratio_is_certified_and_checked(table: Path, path: Path) -> None:
     assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
 
 
-@pytest.mark.parametrize(
-    ("region", "said"),
-    [
-        (["--bounds", "am:..0"], ["where -1 am > 0", "within 1 limit "]),
-        (["--fix", "am=1", "--bounds", "lm:-0.3333..7"], ["where +0.3333 am +1 lm > 0", "where +1 am -1/7 lm > 0"]),
-        (["--linear", "am=1,lm=-0.3:0..0"], ["where +1 am -0.3 lm = 0", "within 1 equation "]),
-        (["--bounds", "am:0..", "--at-most", "1"], ["where +1 am >= 0", "with at most 1 feature within 1 limit "]),
-    ],
-)
+@pytest.mark.parametrize(("region", "said"), [
+    (["--bounds", "am:..0"], ["where -1 am > 0", "within 1 limit "]),
+    (["--fix", "am=1", "--bounds", "lm:-0.3333..7"], ["where +0.3333 am +1 lm > 0", "where +1 am -1/7 lm > 0"]),
+    (["--linear", "am=1,lm=-0.3:0..0"], ["where +1 am -0.3 lm = 0", "within 1 equation "]),
+    (["--bounds", "am:0..", "--at-most", "1"], ["where +1 am >= 0", "with at most 1 feature within 1 limit "]),
+])  # fmt: skip
 def test_limits_are_named_in_full(table: Path, path: Path, region: list[str], said: list[str]) -> None:
     succeeded("solve", table, *COLUMNS, *region, "--certificate", path, "--quiet")
     shown = succeeded("verify", path, table, *COLUMNS).stdout

@@ -67,9 +67,6 @@ def test_formulas_without_a_lemma_have_no_proof(path: Path) -> None:
         write_certificate(path, nbest, lpmert.minimize(nbest), metric=Plain(lambda total: total[0] ** 2))
 
 
-# The exact formulas of the checker, against those of the papers in double precision and against enumeration
-
-
 @pytest.mark.parametrize("worth", ["bleu", "chrf", "f1", "wer"])
 def test_losses_and_their_order_are_those_of_the_papers(worth: str) -> None:
     formula, loss = ratio(worth)
@@ -142,13 +139,10 @@ def test_a_cosine_of_0_is_a_limit(path: Path) -> None:
     assert lpmert.minimize(nbest).loss == 0
 
 
-@pytest.mark.parametrize(
-    ("region", "weights", "why"),
-    [
-        (None, [1.0, 1.0], "hypotheses of list 0 tie that lose differently"),
-        (Region(nonnegative=True), [1.0, 0.0], "the weights break limit 1"),
-    ],
-)
+@pytest.mark.parametrize(("region", "weights", "why"), [
+    (None, [1.0, 1.0], "hypotheses of list 0 tie that lose differently"),
+    (Region(nonnegative=True), [1.0, 0.0], "the weights break limit 1"),
+])  # fmt: skip
 def test_ties_and_limit_edges_prove_nothing(path: Path, region: Region | None, weights: list[float], why: str) -> None:
     """The first of those that tie loses as little as the header says."""
     nbest = lpmert.NBest([[1, 0], [0, 1]], [0, 2], [[0], [1]], names=["a", "b"])
@@ -181,21 +175,13 @@ def test_what_equations_leave_is_exact_where_doubles_are_not() -> None:
     assert [row[0] - 10**400 for row in rows.tolist()] == [-2, -5]
 
 
-# Lattices
-
-
-@pytest.mark.parametrize(
-    ("metric", "region"),
-    [
-        ("wer", None),
-        ("chrf", Region(fixed={"feature1": 0.0})),
-        ("wer", Region(linear=[Linear({"feature1": 2.0, "feature3": -3.0}, 0, 0)])),
-        ("chrf", Region(nonnegative=True)),
-    ],
-)
-def test_changed_certificates_of_lattices_are_refused_or_still_true(
-    path: Path, metric: str, region: Region | None
-) -> None:
+@pytest.mark.parametrize(("metric", "region"), [
+    ("wer", None),
+    ("chrf", Region(fixed={"feature1": 0.0})),
+    ("wer", Region(linear=[Linear({"feature1": 2.0, "feature3": -3.0}, 0, 0)])),
+    ("chrf", Region(nonnegative=True)),
+])  # fmt: skip
+def test_changed_certificates_of_lattices_are_refused_or_still_true(path, metric, region):
     """Whatever is changed, nothing but `CertificateError` comes of it, and no bound above the optimum is accepted."""
     every = (Drawn(seed, "integers", 2, 3) for seed in range(80))
     drawn = next(one for one in every if one.searchable and 4 < len(one.paths(0)) * len(one.paths(1)) < 100)
@@ -225,19 +211,16 @@ def proof(path: Path) -> tuple[Lattices, Path]:
     return lattices, path
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        *(({"limits": limits}, "must have 2 numbers") for limits in ([[]], [["0x1p+0"]], [["0x0p+0", "0x0p+0"]])),
-        ({"equations": [["1", "0"], ["0", "1"]]}, "leave no weights"),
-        ({"limits": [["0x1p+0", "0x0p+0"], ["-0x1p+0", "0x0p+0"]]}, "leave no weights"),
-        ({"limits": [["0x1p+0", "0x0p+0"]], "equations": [["1", "0"]]}, "leave no weights"),
-        ({"loss": "1" + 300 * "0"}, "weights lose 2, not 1"),
-        ({"loss": "1" + 301 * "0"}, "of at most 1e300"),
-        ({"loss": "1"}, "weights lose 2, not 1"),
-        ({"bound": "1"}, "is above|bound|loss"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "why"), [
+    *(({"limits": limits}, "must have 2 numbers") for limits in ([[]], [["0x1p+0"]], [["0x0p+0", "0x0p+0"]])),
+    ({"equations": [["1", "0"], ["0", "1"]]}, "leave no weights"),
+    ({"limits": [["0x1p+0", "0x0p+0"], ["-0x1p+0", "0x0p+0"]]}, "leave no weights"),
+    ({"limits": [["0x1p+0", "0x0p+0"]], "equations": [["1", "0"]]}, "leave no weights"),
+    ({"loss": "1" + 300 * "0"}, "weights lose 2, not 1"),
+    ({"loss": "1" + 301 * "0"}, "of at most 1e300"),
+    ({"loss": "1"}, "weights lose 2, not 1"),
+    ({"bound": "1"}, "is above|bound|loss"),
+])  # fmt: skip
 def test_claims_that_cannot_be_are_refused(changes: dict[str, object], why: str, proof: tuple[Lattices, Path]) -> None:
     lattices, path = proof
     rewrite(path, **changes)
@@ -262,16 +245,11 @@ def test_another_rule_for_ties_proves_nothing_over_lattices(ties: str, path: Pat
     assert_refused(path, lattices, "rule for ties", ties=ties)
 
 
-@pytest.mark.parametrize(
-    ("limits", "what"),
-    [
-        ({"_MOST_LABELS": 1, "_MOST_CONES": 50}, "'0'"),
-        ({"_MOST_CONES": 3}, "a number of 2 features"),
-    ],
-)
-def test_a_lattice_too_large_for_exact_arithmetic_is_refused(
-    limits: dict[str, Any], what: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("limits", "what"), [
+    ({"_MOST_LABELS": 1, "_MOST_CONES": 50}, "'0'"),
+    ({"_MOST_CONES": 3}, "a number of 2 features"),
+])  # fmt: skip
+def test_a_lattice_too_large_for_exact_arithmetic_is_refused(limits, what, path, monkeypatch):
     lattices = Drawn(3, "dyadic", 2, 2).lattices()
     result = lpmert.minimize(lattices)
     for name, value in limits.items():

@@ -111,16 +111,11 @@ def conflict(differences: list[int], multipliers: list[int], spread: int = 0) ->
 
 
 @pytest.mark.parametrize("off", [-1, 0, 1])
-@pytest.mark.parametrize(
-    ("differences", "multipliers", "spread", "sign"),
-    [
-        ([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1], 0, 1),
-        ([2**53, -(2**53), 1, -1], [2, 2, 2, 2], 2**54, -1),  # scores are rounded
-    ],
-)
-def test_a_conflict_that_rounding_alone_balances_is_refused(
-    differences: list[int], multipliers: list[int], spread: int, sign: int, off: int
-) -> None:
+@pytest.mark.parametrize(("differences", "multipliers", "spread", "sign"), [
+    ([2**29 + 1, -(2**30 + 1), 1], [1 << 31, (1 << 30) + 1, 1], 0, 1),
+    ([2**53, -(2**53), 1, -1], [2, 2, 2, 2], 2**54, -1),  # scores are rounded
+])  # fmt: skip
+def test_a_conflict_that_rounding_alone_balances_is_refused(differences, multipliers, spread, sign, off):
     """2**31 (2**29 + 1) - (2**30 + 1) (2**30 + 1) is -1, and 0 in doubles."""
     proof, balanced = conflict(differences, [*multipliers[:-1], multipliers[-1] + sign * off], spread)
     errors = proof.errors(np.array([[1.0, 1.0], [1.0, -1.0]]))

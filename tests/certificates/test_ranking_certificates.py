@@ -50,15 +50,12 @@ def test_cones_that_are_cut_in_whole_numbers_are_certified(path: Path) -> None:
     assert ties > 30
 
 
-@pytest.mark.parametrize(
-    ("features", "relevance", "elsewhere", "metric", "best"),
-    [
-        ([[1, 2], [2, 1], [3, 3]], [0, 0, 0], ([1.0],), "recall@2", 0),  # in no run
-        ([[1, 2], [2, 1], [3, 3]], [0, 1, 0], ([1.0],), "recall@2", 0.5),
-        ([[1], [1], [1]], [1, 2, 0], (), "ndcg@3", value("ndcg@3", [0, 1, 2])),  # twins come in order of rising gain
-        ([[3], [2], [1]], [2, 1, 0], (), "ndcg@3", 1),
-    ],
-)
+@pytest.mark.parametrize(("features", "relevance", "elsewhere", "metric", "best"), [
+    ([[1, 2], [2, 1], [3, 3]], [0, 0, 0], ([1.0],), "recall@2", 0),  # in no run
+    ([[1, 2], [2, 1], [3, 3]], [0, 1, 0], ([1.0],), "recall@2", 0.5),
+    ([[1], [1], [1]], [1, 2, 0], (), "ndcg@3", value("ndcg@3", [0, 1, 2])),  # twins come in order of rising gain
+    ([[3], [2], [1]], [2, 1, 0], (), "ndcg@3", 1),
+])  # fmt: skip
 def test_documents_that_no_weights_reach_or_tell_apart_are_certified(
     path: Path, features: Any, relevance: list[int], elsewhere: Any, metric: str, best: float
 ) -> None:
@@ -91,9 +88,6 @@ def test_a_stopped_search_certifies_its_bound(path: Path) -> None:
     assert found.score <= best.score <= found.bound
     assert float(found.bound) == pytest.approx(result.bound, abs=1e-14)
     assert "below the largest of weights that are not negative" in str(found)
-
-
-# Edited certificates
 
 
 def edited(rng: Random, found: Document) -> bytes:
@@ -137,31 +131,28 @@ def test_no_edited_certificate_proves_what_is_false(path: Path) -> None:
     assert min(refused, held) > 30
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"score": "1"}, "the weights reach "),
-        ({"bound": "1/2"}, "by the tree, weights may reach "),
-        *(({key: "9" * 301}, "a fraction such as 7/2, of at most 1e300") for key in ("score", "bound")),
-        ({"ranking": "bpref@3"}, "the metric must be one of ndcg, ndcg-exp"),
-        ({"fingerprint": "0"}, "fingerprint of the documents: 0 in the certificate"),
-        ({"weights": {"1": (-0.5).hex(), "2": (0.5).hex()}}, "a weight is negative"),
-        ({"weights": {"a": (0.5).hex(), "2": (0.5).hex()}}, r"features: \['a', '2'\] in the certificate"),
-        ({"exponents": {"1": -9, "2": 1}}, "the exponents bring features beyond 2"),
-        ({"exponents": {"1": 1100, "2": 1}}, "to where doubles do not hold them"),
-        ({"nonnegative": 1}, "bool expected, not 1"),
-        *(({"tree": [{"split": [0, q, 1, 1]}]}, "no edge of this cone is split") for q in (0, 2)),
-        ({"tree": [{"split": [0, 1, 1, 0]}]}, "a new ray must be between two of the cone"),
-        ({"tree": [{"split": [0, 1, 1]}]}, "4 whole numbers expected"),
-        ({"tree": [{"tie": [0, 1, 0, 99]}]}, "there is no such document"),
-        ({"tree": [{"tie": [0, 1, 0, 0]}]}, "a new ray must be between two of the cone"),
-        ({"tree": [{"corners": [1]}]}, "no cone is divided by {'corners'"),
-        ({"tree": [{"split": [0, 1, 1, 1 << 14000]}] * 3}, "a ray has too many digits"),
-        ({"tree": [{}]}, "by the tree, weights may reach"),
-        ({"tree": [{}, {}]}, "the tree is closed, but something follows"),
-        ({"tree": [{"split": [0, 1, 1, 1]}, {}]}, "the tree ends while parts of it are open"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    ({"score": "1"}, "the weights reach "),
+    ({"bound": "1/2"}, "by the tree, weights may reach "),
+    *(({key: "9" * 301}, "a fraction such as 7/2, of at most 1e300") for key in ("score", "bound")),
+    ({"ranking": "bpref@3"}, "the metric must be one of ndcg, ndcg-exp"),
+    ({"fingerprint": "0"}, "fingerprint of the documents: 0 in the certificate"),
+    ({"weights": {"1": (-0.5).hex(), "2": (0.5).hex()}}, "a weight is negative"),
+    ({"weights": {"a": (0.5).hex(), "2": (0.5).hex()}}, r"features: \['a', '2'\] in the certificate"),
+    ({"exponents": {"1": -9, "2": 1}}, "the exponents bring features beyond 2"),
+    ({"exponents": {"1": 1100, "2": 1}}, "to where doubles do not hold them"),
+    ({"nonnegative": 1}, "bool expected, not 1"),
+    *(({"tree": [{"split": [0, q, 1, 1]}]}, "no edge of this cone is split") for q in (0, 2)),
+    ({"tree": [{"split": [0, 1, 1, 0]}]}, "a new ray must be between two of the cone"),
+    ({"tree": [{"split": [0, 1, 1]}]}, "4 whole numbers expected"),
+    ({"tree": [{"tie": [0, 1, 0, 99]}]}, "there is no such document"),
+    ({"tree": [{"tie": [0, 1, 0, 0]}]}, "a new ray must be between two of the cone"),
+    ({"tree": [{"corners": [1]}]}, "no cone is divided by {'corners'"),
+    ({"tree": [{"split": [0, 1, 1, 1 << 14000]}] * 3}, "a ray has too many digits"),
+    ({"tree": [{}]}, "by the tree, weights may reach"),
+    ({"tree": [{}, {}]}, "the tree is closed, but something follows"),
+    ({"tree": [{"split": [0, 1, 1, 1]}, {}]}, "the tree ends while parts of it are open"),
+])  # fmt: skip
 def test_what_is_wrong_is_said(path: Path, change: dict[str, Any], said: str) -> None:
     lists = random_lists(0, 2, decimals=False, sizes=(9, 8, 7))
     rewrite(written(path, lists, "ndcg@3"), **change)
@@ -184,9 +175,6 @@ def test_other_documents_and_metrics_are_refused(path: Path) -> None:
         verify(path, lists, time_limit=0.0)
     with pytest.raises(DataError, match="no such file"):
         verify(path.with_name("none.json"), lists)
-
-
-# The checker's own arithmetic
 
 
 def bound_of_checker(lists: Judged, metric: RankingMetric) -> tuple[Any, Bound]:
@@ -217,15 +205,12 @@ def test_what_weights_reach_is_enclosed_from_below() -> None:
     assert Measure(rounded, RankingMetric.of("mrr@1")).reached(dict.fromkeys("abc", 1.0)) == 0
 
 
-@pytest.mark.parametrize(
-    ("features", "unit", "inverse"),
-    [
-        ([[0, 2], [3, 0], [0, 3], [1, 1]], 0.5, 24),  # differences of 0 to 3: 2 sqrt(1) 3^2 (1/3 + 1/3) = 12, in halves
-        ([[0, 0, 0], [1, 1, 1], [2, 3, 1]], 0.5, 132),  # of up to 2, 3 and 1: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
-        ([[0, 0, 0, 0], [1, 1, 1, 1]], 1.0, 96),  # sqrt(27), of 3^3, is at most 6: 4 6 (1 + 1 + 1 + 1)
-        ([[0], [0.1]], 1.0, None),  # no multiple of 2^-52
-    ],
-)
+@pytest.mark.parametrize(("features", "unit", "inverse"), [
+    ([[0, 2], [3, 0], [0, 3], [1, 1]], 0.5, 24),  # differences of 0 to 3: 2 sqrt(1) 3^2 (1/3 + 1/3) = 12, in halves
+    ([[0, 0, 0], [1, 1, 1], [2, 3, 1]], 0.5, 132),  # of up to 2, 3 and 1: 3 sqrt(2)^2 2 3 1 (1/2 + 1/3 + 1) = 66
+    ([[0, 0, 0, 0], [1, 1, 1, 1]], 1.0, 96),  # sqrt(27), of 3^3, is at most 6: 4 6 (1 + 1 + 1 + 1)
+    ([[0], [0.1]], 1.0, None),  # no multiple of 2^-52
+])  # fmt: skip
 def test_the_least_lead_in_a_cell_is_that_of_the_lemma(features: Any, unit: float, inverse: int | None) -> None:
     assert least_lead(np.array(features) * unit) == (Fraction(1, inverse) if inverse else 0)
 

@@ -81,27 +81,24 @@ def test_methods_are_named_after_their_settings_and_run_once_if_nothing_is_rando
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"methods": ["och", "simulated"]}, MethodError, "no method 'simulated'"),
-        ({"methods": ["grid", "grid"]}, MethodError, "'grid' is compared twice"),
-        ({"methods": []}, MethodError, "at least one"),
-        ({"weights": {"moses": [1, 2]}}, DataError, "moses: weights need one number for each of the 3 features"),
-        ({"seeds": 0}, MethodError, "seeds"),
-        ({"jobs": 0}, MethodError, "jobs"),
-        ({"held_out": random_nbest(kind="f1")}, DataError, "held-out lists have statistics"),
-        ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
-        ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
-        ({"optimum": "best"}, MethodError, "no method 'best'"),
-        ({"methods": {"x": Stabilised(earlier=[])}, "cv": 2}, MethodError, "continues from what earlier runs left"),
-        ({"methods": {"optimum": Och()}, "cv": 2}, MethodError, "name of the optimum"),
-        ({"cv": 1}, MethodError, "cv"),
-        ({"cv": 2, "repeat": 0}, MethodError, "repeat"),
-        ({"cv": 2, "groups": [1, 2]}, DataError, "one entry for each of the 12 lists; got 2"),
-        ({"cv": 2, "groups": ["same"] * 12}, DataError, "needs two lists, or groups"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "error", "text"), [
+    ({"methods": ["och", "simulated"]}, MethodError, "no method 'simulated'"),
+    ({"methods": ["grid", "grid"]}, MethodError, "'grid' is compared twice"),
+    ({"methods": []}, MethodError, "at least one"),
+    ({"weights": {"moses": [1, 2]}}, DataError, "moses: weights need one number for each of the 3 features"),
+    ({"seeds": 0}, MethodError, "seeds"),
+    ({"jobs": 0}, MethodError, "jobs"),
+    ({"held_out": random_nbest(kind="f1")}, DataError, "held-out lists have statistics"),
+    ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
+    ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
+    ({"optimum": "best"}, MethodError, "no method 'best'"),
+    ({"methods": {"x": Stabilised(earlier=[])}, "cv": 2}, MethodError, "continues from what earlier runs left"),
+    ({"methods": {"optimum": Och()}, "cv": 2}, MethodError, "name of the optimum"),
+    ({"cv": 1}, MethodError, "cv"),
+    ({"cv": 2, "repeat": 0}, MethodError, "repeat"),
+    ({"cv": 2, "groups": [1, 2]}, DataError, "one entry for each of the 12 lists; got 2"),
+    ({"cv": 2, "groups": ["same"] * 12}, DataError, "needs two lists, or groups"),
+])  # fmt: skip
 def test_invalid_arguments_of_a_comparison_are_refused(arguments, error, text):
     with pytest.raises(error, match=text):
         lpmert.compare(random_nbest(), **{"methods": {"grid": FAST["grid"]}, **arguments})
@@ -227,9 +224,6 @@ def test_held_out_features_are_put_in_order():
     assert first["och"].held_out_losses == second["och"].held_out_losses
 
 
-# significance
-
-
 def exact_p_value(metric, first, second):
     observed = abs(metric.loss(first.sum(0)) - metric.loss(second.sum(0)))
     extreme = 0
@@ -281,9 +275,6 @@ def test_p_values_are_those_of_the_best_runs_on_held_out_lists_if_there_are_any(
         assert entry.p_value == permutation_test(SumOfLosses(), one, two)
 
 
-# the command
-
-
 run = partial(commands.run, "compare")
 succeeded = partial(commands.succeeded, "compare")
 COLUMNS = ["--segment", "list", "--features", "feature1,feature2,feature3", "--loss", "loss"]
@@ -325,9 +316,6 @@ def test_names_of_weights_are_escaped_for_terminals(tmp_path: Path, name: str) -
     assert f"\n{visible(name)}: 1 lists are tied at its best weights" in outcome.stdout
     assert f"{visible(name)}: accuracy 100.00% (0 wrong), " in outcome.stderr
     assert name not in outcome.stdout + outcome.stderr
-
-
-# lattices: judged by decoding, by hypotheses that lists of all paths hold too
 
 
 OF_PATHS: dict[str, Any] = {
@@ -388,9 +376,6 @@ def test_hypergraphs_are_compared_but_not_divided() -> None:
     assert found["och"].best.loss >= found.lower_bound == lpmert.minimize(graphs, metric="wer").loss
     with pytest.raises(DataError, match="hypergraphs are not divided; make N-best lists"):
         lpmert.compare(graphs, ["och"], metric="wer", seeds=1, cv=2)
-
-
-# cross-validation: nothing leaks into a fit, intervals allow for overlap, and everything is shown
 
 
 FITTED = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}

@@ -236,33 +236,30 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("n = 4", "n =", "not TOML"),
-        ("n = 4", f"x = {'9' * 5000}", "not TOML|cannot be read"),
-        ("{ am = 1, lm = 0.01, words = 0 }", "[" * 3000, "not TOML|cannot be read"),
-        ("{ am = 1, lm = 0.01, words = 0 }", r'"\u0000"', r"/\\x00: cannot be read: "),
-        ("n = 4", "nn = 4", "no key 'nn'"),
-        ("folder", "folders", "no key 'decoder.folders'"),
-        ("iterations", "rounds", "no key 'loop.rounds'"),
-        ("weights =", "[x]\nweights =", "no key 'x'|weights are missing"),
-        ("lm = 0.01", 'lm = "x"', "weights must be finite numbers"),
-        ("worker =", "wirker =", "either command or worker"),
-        ("[decoder]", "[decoders]", "no key 'decoders'"),
-        ('references = "references.tsv"', "", "decoder.inputs are missing"),
-        ("[loop]", "[region]\nbounds = 'lm:3'\n[loop]", "region.bounds: "),
-        ("[loop]", "[region]\ncosine = 0.5\n[loop]", "no key 'region.cosine'"),
-        ('folder = "."', "folder = 3", "decoder.folder must be a path, not 3"),
-        ('folder = "."', "inputs = 3", "inputs must be the names of what to decode, not 3"),
-        ('folder = "."', "inputs = []", "inputs must be the names of what to decode, not "),
-        ('folder = "."', 'inputs = ["u0", "u0"]', "inputs must be different texts, not .*u0"),
-        ('[PYTHON, TOY, "worker"]', '"toy.py worker"', "must be the words of a program and its arguments, not 'toy"),
-        ('[PYTHON, TOY, "worker"]', "[]", "must be the words of a program and its arguments"),
-        ('[PYTHON, TOY, "worker"]', "[3]", "must be the words of a program and its arguments"),
-        ("[loop]", "[held-out]\nreferences = 'references.tsv'\ndecoder = 3\n[loop]", r"table \[decoder\] is missing"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("n = 4", "n =", "not TOML"),
+    ("n = 4", f"x = {'9' * 5000}", "not TOML|cannot be read"),
+    ("{ am = 1, lm = 0.01, words = 0 }", "[" * 3000, "not TOML|cannot be read"),
+    ("{ am = 1, lm = 0.01, words = 0 }", r'"\u0000"', r"/\\x00: cannot be read: "),
+    ("n = 4", "nn = 4", "no key 'nn'"),
+    ("folder", "folders", "no key 'decoder.folders'"),
+    ("iterations", "rounds", "no key 'loop.rounds'"),
+    ("weights =", "[x]\nweights =", "no key 'x'|weights are missing"),
+    ("lm = 0.01", 'lm = "x"', "weights must be finite numbers"),
+    ("worker =", "wirker =", "either command or worker"),
+    ("[decoder]", "[decoders]", "no key 'decoders'"),
+    ('references = "references.tsv"', "", "decoder.inputs are missing"),
+    ("[loop]", "[region]\nbounds = 'lm:3'\n[loop]", "region.bounds: "),
+    ("[loop]", "[region]\ncosine = 0.5\n[loop]", "no key 'region.cosine'"),
+    ('folder = "."', "folder = 3", "decoder.folder must be a path, not 3"),
+    ('folder = "."', "inputs = 3", "inputs must be the names of what to decode, not 3"),
+    ('folder = "."', "inputs = []", "inputs must be the names of what to decode, not "),
+    ('folder = "."', 'inputs = ["u0", "u0"]', "inputs must be different texts, not .*u0"),
+    ('[PYTHON, TOY, "worker"]', '"toy.py worker"', "must be the words of a program and its arguments, not 'toy"),
+    ('[PYTHON, TOY, "worker"]', "[]", "must be the words of a program and its arguments"),
+    ('[PYTHON, TOY, "worker"]', "[3]", "must be the words of a program and its arguments"),
+    ("[loop]", "[held-out]\nreferences = 'references.tsv'\ndecoder = 3\n[loop]", r"table \[decoder\] is missing"),
+])  # fmt: skip
 def test_a_wrong_configuration_names_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in CONFIG
     with pytest.raises((lpmert.DataError, lpmert.DecoderError), match=message) as caught:

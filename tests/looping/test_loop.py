@@ -365,8 +365,6 @@ def test_what_does_not_fit_is_refused() -> None:
         pool.add(lpmert.NBest([[1.0]], [0, 1], [0.0], ["g"], texts=["x"]))
 
 
-# Methods whose result is a choice of their own: the loop decodes next with what they select, whatever that costs.
-
 CHOOSING = [name for name in METHODS.own if not METHODS.find(name).minimises]
 
 

@@ -43,9 +43,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "named"), REFUSED)
-def test_invalid_arguments_are_refused_first_and_leave_no_folder(
-    tmp_path: Path, change: dict[str, Any], named: str
-) -> None:
+def test_invalid_arguments_are_refused_first_and_leave_no_folder(tmp_path, change, named):
     toy = Toy()
     arguments = {"decoder": toy, "references": toy.references, "n": 3, "folder": tmp_path / "loop", **change}
     if "held_out" in change:
@@ -95,7 +93,6 @@ def worker_decodes(weights: Any, n: Any) -> lpmert.Decoded:
         return worker.decode(weights, n)
 
 
-# fmt: off
 test_what_decoders_cannot_do_is_refused = refused([
     *((lpmert.DecoderError, message, partial(given_by_a_decoder, given)) for given, message in [
         (None, r"iteration 1: decode must return an lpmert\.Decoded, not None"),
@@ -126,5 +123,4 @@ test_what_decoders_cannot_do_is_refused = refused([
     *((lpmert.LpmertError, "must be", partial(worker_decodes, *given)) for given in [
         (None, 3), ({"am": "x"}, 3), ({"am": 1.0}, 0), ({"am": 1.0}, b"x"),
     ]),
-])
-# fmt: on
+])  # fmt: skip

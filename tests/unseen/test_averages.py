@@ -99,9 +99,6 @@ def cosine(first, second):
     return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
 
 
-# Lists
-
-
 NAMES = ("a", "b", "c")
 CENTRE = np.array([1.0, 0.5, 0.3])
 
@@ -239,9 +236,6 @@ def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
     left_out = np.array([metric.loss(np.delete(lists, k, axis=0).sum(0)) for k in range(len(lists))])
     expected = (len(lists) - 1) / len(lists) * np.sum((left_out - left_out.mean()) ** 2)
     assert len(lists) * shares(metric, lists).var(ddof=1) == pytest.approx(expected)
-
-
-# All paths of lattices
 
 
 def drawn(seed, n_lattices=10, width=2):

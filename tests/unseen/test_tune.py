@@ -243,9 +243,6 @@ def test_far_averages_need_an_estimate(losses: list[float], recommended: str, mo
     assert np.array_equal(found.weights, found.optimum.weights) == (recommended == "optimum")
 
 
-# Estimates
-
-
 stats = Late("scipy.stats")
 
 
