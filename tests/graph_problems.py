@@ -19,11 +19,8 @@ from problems import FEATURES, THIN, Case, Loss, bleu_loss, chrf_loss, feature_n
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
 from lpmert.metrics import Metric, measure_texts
-from lpmert.metrics.text import TEXT_METRICS
 from lpmert.model.graphs import Graph
 from lpmert.model.lattice_problem import LatticeProblem
-
-# Lattices.
 
 WORDS = ("a", "b", "c", None)
 
@@ -39,9 +36,8 @@ def edits(first: list[str], second: list[str]) -> int:
 
 def random_pairs(rng: np.random.Generator, n: int, more: int) -> list[tuple[int, ...]]:
     """Links of a lattice of n nodes: from each node to the next, and `more` that lead forward, too."""
-    return [(i, i + 1) for i in range(n - 1)] + [
-        tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(more)
-    ]
+    more_links = [tuple(sorted(rng.choice(n, 2, replace=False).tolist())) for _ in range(more)]
+    return [(i, i + 1) for i in range(n - 1)] + more_links
 
 
 def random_links(
@@ -187,18 +183,11 @@ class Drawn(DrawnGraphs):
 
 def listed_paths(drawn: Drawn, metric: str) -> tuple[NBest, Metric]:
     """N-best lists of all paths, and the metric that sums their statistics."""
-    features, offsets, _ = drawn.listed()
+    features, offsets, losses = drawn.listed()
     paths = [path for number in range(len(drawn.references)) for path in drawn.derivations(number)]
-    texts, settings = [" ".join(words) for _, words in paths], TEXT_METRICS[metric]
-    statistics = [
-        settings.counter([reference])(text)
-        for reference, (start, end) in zip(drawn.references, pairwise(offsets), strict=True)
-        for text in texts[start:end]
-    ]
-    return NBest(np.array(features, dtype=float), offsets, np.array(statistics, dtype=float)), settings.metric("")
-
-
-# Hypergraphs.
+    texts = [" ".join(words) for _, words in paths]
+    plain = NBest(np.array(features, dtype=float), offsets, losses, texts=texts)
+    return measure_texts(plain, drawn.references, metric)
 
 
 class DrawnHypergraphs(DrawnGraphs):
@@ -225,15 +214,11 @@ class DrawnHypergraphs(DrawnGraphs):
                     self.tails.append(tuple(numbers[node] for node in below))
                     self.outputs.append(tuple(output[k] for k in rng.permutation(len(output)).tolist()))
             goal = numbers[int(rng.integers(0, n))]
+            if not 1 <= self.count(goal, first) <= most:
+                del self.heads[first:], self.tails[first:], self.outputs[first:]
+                continue
             self.offsets.append(len(self.heads))
             self.goals.append(goal)
-            number = len(self.goals) - 1
-            size = self.count(number, goal)
-            if not 1 <= size <= most:
-                del self.heads[first:], self.tails[first:], self.outputs[first:]
-                self.offsets.pop()
-                self.goals.pop()
-                continue
             self.references.append(" ".join(rng.choice(list(words), rng.integers(1, 6)).tolist()))
         shape = len(self.heads), width
         self.features = rng.integers(-3, 4, size=shape) / rng.choice([1.0, 4.0])
@@ -243,17 +228,12 @@ class DrawnHypergraphs(DrawnGraphs):
         edges = self.features, self.offsets, self.heads, self.tails, self.outputs
         return Hypergraphs(*edges, self.references, goals=self.goals, **{"losses": self.losses, **more})
 
-    def count(self, number: int, node: int) -> int:
-        total = 0
-        for edge in range(self.offsets[number], self.offsets[number + 1]):
-            if self.heads[edge] == node:
-                total += int(np.prod([self.count(number, tail) for tail in self.tails[edge]]))
-        return total
+    def count(self, node: int, first: int) -> int:
+        """How many derivations of a node the edges from the first on have."""
+        edges = [edge for edge in range(first, len(self.heads)) if self.heads[edge] == node]
+        return sum(prod(self.count(tail, first) for tail in self.tails[edge]) for edge in edges)
 
 
-# Problems.
-
-MOST_SELECTIONS = 400
 METRICS = ("wer", "cer", "loss", "bleu", "chrf")
 
 
@@ -289,24 +269,11 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
             values.append(_value(metric, way, words, reference.split(), losses))
         offsets.append(len(sums))
     loss: Loss | None = {"bleu": bleu_loss, "chrf": chrf_loss}.get(metric)
-    return GraphCase(
-        name=f"{'lattices' if isinstance(drawn, Drawn) else 'hypergraphs'}, {features}, {metric}, {seed}"
-        + (f", {kind}" if kind else ""),
-        features=np.array([[float(value) for value in row] for row in sums]),
-        offsets=offsets,
-        statistics=np.array([[float(value) for value in row] for row in values]),
-        values=values,
-        metric=metric,
-        loss=loss,
-        region=Region(**settings) if in_region else None,
-        rows=half_spaces,
-        equations=equations,
-        exact=loss is None,
-        thin=features in THIN or kind == "many",
-        given=graphs,
-        sums=sums,
-        texts=texts,
-    )
+    name = f"{type(graphs).__name__}, {features}, {metric}, {seed}" + (f", {kind}" if kind else "")
+    rows, statistics = np.array(sums, dtype=float), np.array(values, dtype=float)
+    limits = Region(**settings) if in_region else None, half_spaces, equations
+    known = {"exact": loss is None, "thin": features in THIN or kind == "many", "sums": sums, "texts": texts}
+    return GraphCase(name, rows, offsets, statistics, values, metric, loss, *limits, given=graphs, **known)
 
 
 def _drawn(
@@ -327,7 +294,7 @@ def _drawn(
         paths = [drawn.derivations(s) for s in range(count)]
         # A lattice whose only path has no links is refused.
         whole = all(own and all(way for way, _ in own) for own in paths)
-        if whole and 1 < prod(len(own) for own in paths) <= MOST_SELECTIONS:
+        if whole and 1 < prod(len(own) for own in paths) <= 400:
             if letters != "abc":
                 drawn.references = [" ".join(rng.choice(list(letters), rng.integers(4, 8)).tolist()) for _ in paths]
             return drawn, paths, width, rng
@@ -343,9 +310,7 @@ def rounded(graphs: Lattices | Hypergraphs, given: np.ndarray) -> list[list[Frac
         [round(Fraction(value) / unit) * unit for value, unit in zip(row, units, strict=True)] for row in given.tolist()
     ]
     held = {tuple(map(Fraction, row)) for row in graphs.features.tolist()}
-    assert held <= {(Fraction(0),) * len(units), *map(tuple, found)}, (
-        "links have other features than those given, rounded to their units"
-    )
+    assert held <= {(Fraction(0),) * len(units), *map(tuple, found)}, "links have other features than those given"
     return found
 
 

@@ -56,17 +56,14 @@ PIECES = (
     *(b"", b" ", b"\n", b"\r\n", b"\r", b"\t", b"\0", *SIGNS.split(), *DIGITS.split()),
     *(b"9" * n for n in (19, 400, 5000)),
     *(one.decode("unicode_escape").encode("latin-1") for one in BYTES.split()),
-    *("\u0661", "\u202e\u05d0", "\U0001f600", "\u2028", "e\u0301", "\x85", "\\u0000", "\v", "\x1b[2J", "\\ud800"),
-    "[" * 3000,
-    "a" * 3000,
+    *(one.encode() for one in ("\u0661", "\u202e\u05d0", "\U0001f600", "\u2028", "e\u0301", "\x85", "[" * 3000)),
+    *(b"\\u0000", b"\v", b"\x1b[2J", b"\\ud800", b"a" * 3000),
 )
 NUMBERS = "- -- -1 0 1 2 1e400 nan inf 1e308 5e-324 1_0 0x10 \u0661 x 5% 200% 1GB 1e9GB 1,2 1,2,3 0,0 -1,-1 1,nan"
-NAMES = (
-    "= =1 am= am=1 am=1,lm=2 am=1,am=1 lm:0.. am:.. am:2..1 am=1,lm=1:0.. am=1:nan.. : am am,lm lm,am all * [ [! am,,lm"
-)
+NAMES = "= =1 am= am=1 am=1,lm=2 am=1,am=1 lm:0.. am:.. am:2..1 am=1,lm=1:0.. am=1:nan.. : am am,lm lm,am all * [ [!"
 PLACES = ". .. missing missing/x /dev/null os:path x:y ::"
 WORDS = (
-    *("", *NUMBERS.split(), *NAMES.split(), *PLACES.split(), "9" * 400, "a" * 300, "[" * 3000),
+    *("", *NUMBERS.split(), *NAMES.split(), "am,,lm", *PLACES.split(), "9" * 400, "a" * 300, "[" * 3000),
     *("a\nb", "\x1b[31m", "\U0001f600", "\u202ex", "\ud800", "\xa0", "\r", "\x85"),
     *("[1,2]", "{}", '{"am": 1}', '{"am": NaN}'),
 )
@@ -138,7 +135,7 @@ def mutate(rng: random.Random, content: bytes, others: Sequence[bytes] = ()) -> 
             case 1:
                 del data[at : at + rng.randrange(1, 9)]
             case 2 | 3 | 4:
-                data[at : at + rng.randrange(4)] = _piece(rng)
+                data[at : at + rng.randrange(4)] = rng.choice(PIECES)
             case 5:
                 del data[at:]
             case 6 | 7:  # a number, or a word, becomes another one
@@ -147,7 +144,7 @@ def mutate(rng: random.Random, content: bytes, others: Sequence[bytes] = ()) -> 
                 end = at
                 while end < len(data) and (data[end : end + 1].isalnum() or data[end : end + 1] in (b".", b"-")):
                     end += 1
-                data[at:end] = _piece(rng)
+                data[at:end] = rng.choice(PIECES)
             case 8:  # lines are doubled, moved, dropped
                 lines = bytes(data).split(b"\n")
                 lines[rng.randrange(len(lines))] = rng.choice(lines)
@@ -158,20 +155,12 @@ def mutate(rng: random.Random, content: bytes, others: Sequence[bytes] = ()) -> 
     return bytes(data)
 
 
-def _piece(rng: random.Random) -> bytes:
-    piece = rng.choice(PIECES)
-    return piece.encode() if isinstance(piece, str) else piece
-
-
 def packed(rng: random.Random, content: bytes) -> bytes:
     """The content, at times compressed, and at times damaged after that."""
-    match rng.randrange(40):
-        case 0:
-            content = gzip.compress(content, mtime=0)
-        case 1:
-            content = lzma.compress(content)
-        case _:
-            return content
+    kind = rng.randrange(40)
+    if kind > 1:
+        return content
+    content = lzma.compress(content) if kind else gzip.compress(content, mtime=0)
     return mutate(rng, content) if rng.random() < 0.5 else content
 
 
@@ -235,13 +224,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
         yield name, _of_files(folder / str(number), share, seeds, everything, read)
 
 
-def _of_files(
-    folder: Path,
-    share: float,
-    seeds: Sequence[dict[str, Content]],
-    others: Sequence[bytes],
-    read: Callable[[Path], object],
-) -> EntryPoint:
+def _of_files(folder: Path, share: float, seeds: Any, others: Sequence[bytes], read: Any) -> EntryPoint:
     def draw(rng: random.Random) -> tuple[str, Callable[[], object]]:
         seed = rng.randrange(len(seeds))
         name = rng.choice(sorted(seeds[seed]))
@@ -273,10 +256,8 @@ def command_lines(folder: Path) -> EntryPoint:
                 case 4:
                     words[at : at + 1] = [rng.choice([*COMMANDS, "solve", "check", *os.listdir(place)])]
                 case _:
-                    word = rng.choice(words or ["x"]).encode(errors="surrogatepass")
-                    words[at : at + 1] = [
-                        mutate(rng, word)[:500].replace(b"\0", b"").decode("utf-8", "surrogateescape")
-                    ]
+                    word = mutate(rng, rng.choice(words or ["x"]).encode(errors="surrogatepass"))
+                    words[at : at + 1] = [word[:500].replace(b"\0", b"").decode("utf-8", "surrogateescape")]
         searching = words[:1] in (["solve"], ["check"], ["compare"], ["tune"], ["train"])
         words = [word for word in words if word not in ("--jobs", "-j")]
         words += ["--time-limit", "0.2"] if searching else []
@@ -359,9 +340,8 @@ def try_entry_points(
             except (Exception, TooLong) as error:  # noqa: BLE001
                 outcome = "failed"
                 trace = traceback.extract_tb((error.__cause__ or error).__traceback__)
-                where = next(
-                    (f"{one.filename}:{one.lineno}" for one in reversed(trace) if "lpmert/" in one.filename), ""
-                )
+                own = [f"{one.filename}:{one.lineno}" for one in trace if "lpmert/" in one.filename]
+                where = own[-1] if own else ""
                 if (kind := f"{name} {type(error).__name__} {where}") not in seen:
                     seen.add(kind)
                     failures.append(f"{seed}:{name}:{number} at {where}: {error!r:.600}\n  {told[:1500]}")

@@ -296,14 +296,15 @@ def exact_decode(lists: Lists, weights: FloatArray, ties: str = "first") -> tupl
         scores = [inner(exact, row) for row in rows]
         best = scores.index(max(scores))
         tied += len({row for row, score in zip(rows, scores, strict=True) if score == scores[best]}) > 1
-        same = [i for i, row in enumerate(rows) if row == rows[best]]
-        losses = lists.losses[begin:end]
-        if ties == "best":
-            best = min(same, key=lambda i: (losses[i], i))
-        elif ties == "worst":
-            best = min(same, key=lambda i: (-losses[i], i))
-        winners.append(best)
+        (same,) = (group for group in identical(rows) if best in group)
+        winners.append(_standing(same, lists.losses[begin:end], ties))
     return winners, tied
+
+
+def _standing(group: list[int], losses: NDArray[Any], ties: str) -> int:
+    """Which of the hypotheses with identical features stands for them."""
+    sign = {"first": 0, "best": 1, "worst": -1}[ties]
+    return min(group, key=lambda k: sign * losses[k])
 
 
 def decoded(features: FloatArray, offsets: Sequence[int], weights: Any) -> IntArray:
@@ -383,7 +384,11 @@ def assert_to_tolerance(
     """
     assert abs(result.lower_bound - float(least)) <= slack
     assert least <= result.loss + slack
-    for selection in product(*(_standing(lists, begin, end, ties) for begin, end in lists.ranges())):
+    standing = [
+        [_standing(group, lists.losses[begin:end], ties) for group in identical(lists.features[begin:end].tolist())]
+        for begin, end in lists.ranges()
+    ]
+    for selection in product(*standing):
         if loss(selection) < result.loss - slack:
             assert not clearly_attainable(lists, selection), f"clear weights attain {float(loss(selection))}"
 
@@ -425,15 +430,6 @@ def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
         > Fraction(CLEAR) * sum(abs(w) * Fraction(b) for w, b in zip(weights, magnitudes.tolist(), strict=True))
         for row, magnitudes in zip(leads, sizes, strict=True)
     )
-
-
-def _standing(lists: Lists, begin: int, end: int, ties: str) -> list[int]:
-    """The hypotheses of a list, counted from 0, that stand for those with identical features."""
-    groups = identical(lists.features[begin:end].tolist())
-    cost = lists.losses[begin:end].__getitem__
-    if ties == "first":
-        return [group[0] for group in groups]
-    return [(min if ties == "best" else max)(group, key=cost) for group in groups]
 
 
 # Weights within a cosine of given ones, by library routines and enumeration.

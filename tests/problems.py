@@ -25,8 +25,6 @@ Array = NDArray[np.float64]
 Rng = np.random.Generator
 Loss = Callable[[Sequence[int]], Fraction | float]
 
-MOST_SELECTIONS = 150
-
 
 def height_of_loss(kind: int, loss: float) -> float:
     """The height that linear functions bound, as in proofs/ratio.md: of BLEU minus the logarithm of the score."""
@@ -175,9 +173,8 @@ def _idle_columns(rng: Rng, offsets: list[int], width: int) -> Array:
 
 def _opposite(rng: Rng, offsets: list[int], width: int) -> Array:
     """Lists of 0 and rows that are opposite to one another but for the last few bits."""
-    directions = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])] * rng.choice(
-        [-1.0, 1.0], (offsets[-1], 1)
-    )
+    directions = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
+    directions *= rng.choice([-1.0, 1.0], (offsets[-1], 1))
     nudges = 10.0 ** rng.integers(-16, -11, (offsets[-1], 1)) * rng.integers(-4, 5, (offsets[-1], width))
     rows: Array = directions * (1 + nudges)
     rows[offsets[:-1]] = 0.0
@@ -199,7 +196,6 @@ def _multiples(rng: Rng, offsets: list[int], width: int) -> Array:
 
 
 def _nearly_equal(rng: Rng, offsets: list[int], width: int) -> Array:
-    """Two columns that are equal but for 1e-13."""
     rows = rng.normal(size=(offsets[-1], width))
     if width > 1:
         rows[:, -1] = rows[:, 0] * (1 + 1e-13 * rng.normal(size=offsets[-1]))
@@ -291,10 +287,8 @@ ROUNDED = {"floats", "decimals", "tiny", "all magnitudes"}
 
 def fractions_loss(metric: LinearFraction) -> Loss:
     def loss(sums: Sequence[int]) -> Fraction:
-        below = sum(a * b for a, b in zip(metric.denominator, sums, strict=True))
-        return (
-            Fraction(sum(a * b for a, b in zip(metric.numerator, sums, strict=True)), below) if below else Fraction(1)
-        )
+        below = inner(metric.denominator, sums)
+        return Fraction(inner(metric.numerator, sums), below) if below else Fraction(1)
 
     return loss
 
@@ -413,9 +407,8 @@ WORTHS = (*LOSSES, *METRICS)  # what hypotheses can be worth: every kind of loss
 def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:
     """Return possible summed statistics [count, K], many of them with zeros."""
     if isinstance(metric, Bleu):
-        totals = np.maximum(
-            rng.integers(0, largest + 1, (count, 1)) - rng.integers(0, largest // 4 + 2) * np.arange(4), 0
-        )
+        longest = rng.integers(0, largest + 1, (count, 1))
+        totals = np.maximum(longest - rng.integers(0, largest // 4 + 2) * np.arange(4), 0)
         matches = rng.binomial(totals, rng.random((count, 1)))
         reference = rng.integers(0, largest + 1, (count, 1))
         return np.hstack([np.stack([matches, totals], axis=2).reshape(count, 8), reference]).astype(float)
@@ -428,7 +421,6 @@ def sums(rng: Rng, metric: Any, largest: int, count: int) -> Array:
 
 
 # Regions, with the half-spaces and equations that they are.
-
 
 Rows = list[list[Fraction]]
 REGIONS = ["nonnegative", "signs", "linear", "many", "equation", "fixed", "simplex", "total", "decimals"]
@@ -504,10 +496,10 @@ def _settings(rng: Rng, width: int, kind: str) -> dict[str, Any]:
         return {"linear": [Linear(one, lower=0) for one in terms]}
     d = int(rng.integers(width))
     if kind == "equation":
-        row = np.zeros(width)
-        row[d] = 1.0
-        row[(d + 1) % width] += int(rng.integers(1, 3)) * int(rng.choice([-1, 1])) * (width > 1)
-        return {"linear": [Linear({n: v for n, v in zip(names, row.tolist(), strict=True) if v}, 0, 0)]}
+        terms = {names[d]: 1.0}
+        other = float(rng.integers(1, 3) * rng.choice([-1, 1]))
+        terms |= {names[(d + 1) % width]: other} if width > 1 else {}
+        return {"linear": [Linear({n: terms[n] for n in names if n in terms}, 0, 0)]}
     if kind == "fixed":
         bounds, fixed = {}, {names[d]: float(rng.choice([1.0, -1.0, 2.0, 0.5]))}
         for name in names[:d] + names[d + 1 :]:
@@ -518,10 +510,9 @@ def _settings(rng: Rng, width: int, kind: str) -> dict[str, Any]:
                 bounds[name] = (float(low), float(high))
         return {"fixed": fixed, "bounds": bounds}
     total = 1.0 if kind == "simplex" else float(rng.choice([1.0, -2.0]))
-    settings: dict[str, Any] = {"total": total, "nonnegative": kind == "simplex"}
-    if rng.random() < 0.5:
-        settings["bounds"] = {names[d]: (None, float(rng.choice([0.25, 0.5, 0.75])))}
-    return settings
+    bounded = rng.random() < 0.5
+    bounds = {names[d]: (None, float(rng.choice([0.25, 0.5, 0.75])))} if bounded else {}
+    return {"total": total, "nonnegative": kind == "simplex", "bounds": bounds}
 
 
 def region(rng: Rng, width: int, kind: str = "") -> tuple[str, dict[str, Any], Rows, Rows]:
@@ -538,7 +529,7 @@ def sizes(rng: Rng) -> tuple[list[int], int]:
     lengths = rng.integers(1, 5, count)
     if rng.random() < 0.3:
         lengths[:] = 2
-    while np.prod(lengths) > MOST_SELECTIONS:
+    while np.prod(lengths) > 150:
         lengths[np.argmax(lengths)] -= 1
     return [0, *np.cumsum(lengths).tolist()], width
 
@@ -551,24 +542,13 @@ def problem(features: str, worth: str, seed: int, *, in_region: bool = False, ki
     rows = np.asarray(FEATURES[features](rng, offsets, width), dtype=np.float64)
     kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     name = f"{features}, {worth}, {seed}" + (f", {kind}" if kind else "")
-    common: dict[str, Any] = {
-        "name": name,
-        "features": rows,
-        "offsets": offsets,
-        "region": Region(**settings) if in_region else None,
-        "rows": half_spaces,
-        "equations": equations,
-        "thin": features in THIN or kind == "many",
-    }
-    if worth in METRICS:
-        metric, loss, counts = METRICS[worth]
-        statistics = counts(rng, offsets)
-        values = [tuple(Fraction(value) for value in row) for row in statistics.tolist()]
-        exact = isinstance(metric, LinearFraction)
-        return Case(**common, statistics=statistics, values=values, metric=metric, loss=loss, exact=exact)
-    losses = LOSSES[worth](rng, offsets[-1])
-    values = [(Fraction(value),) for value in losses.tolist()]
-    return Case(**common, statistics=losses, values=values, exact=worth not in ROUNDED)
+    limits = Region(**settings) if in_region else None, half_spaces, equations
+    metric, loss, counts = METRICS.get(worth, ("loss", None, None))
+    statistics = LOSSES[worth](rng, offsets[-1]) if counts is None else counts(rng, offsets)
+    values = [tuple(map(Fraction, row)) for row in statistics.reshape(len(rows), -1).tolist()]
+    exact = worth not in ROUNDED and (loss is None or isinstance(metric, LinearFraction))
+    thin = features in THIN or kind == "many"
+    return Case(name, rows, offsets, statistics, values, metric, loss, *limits, exact=exact, thin=thin)
 
 
 # Plain lists with a loss for each hypothesis.
@@ -620,9 +600,8 @@ def gaussian_lists(seed: int, *, lists: int, hypotheses: int, features: int, dea
     """Lists of one length with Gaussian features and losses that have nothing to do with them."""
     rng = np.random.default_rng(seed)
     offsets = np.arange(0, lists * hypotheses + 1, hypotheses)
-    return Lists(
-        rng.normal(size=(offsets[-1], features)), offsets, rng.integers(0, dearest + 1, offsets[-1]).astype(float)
-    )
+    rows = rng.normal(size=(offsets[-1], features))
+    return Lists(rows, offsets, rng.integers(0, dearest + 1, offsets[-1]).astype(float))
 
 
 def at_odds(seed: int, n_features: int, n_lists: int = 4) -> tuple[Lists, NBest, Array]:

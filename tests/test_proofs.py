@@ -30,7 +30,6 @@ from lpmert.whole import _narrowed, _relaxed
 
 PROOFS = ROOT / "proofs"
 PAGES = sorted(path for path in PROOFS.glob("*.md") if path.name != "README.md")
-NOTHING = "written only"
 
 
 class Lemma(NamedTuple):
@@ -57,9 +56,6 @@ def lemmas() -> list[Lemma]:
 LEMMAS = lemmas()
 
 
-# What the pages say
-
-
 @pytest.mark.parametrize("lemma", LEMMAS, ids=[lemma.number for lemma in LEMMAS])
 def test_every_lemma_has_a_proof_and_what_it_names_exists(lemma: Lemma) -> None:
     assert lemma.text.index("**Lemma.**") < lemma.text.index("**Proof.**") < lemma.text.index("∎")
@@ -73,7 +69,7 @@ def test_every_lemma_has_a_proof_and_what_it_names_exists(lemma: Lemma) -> None:
     for name in lemma.coq:
         module, theorem = name.split(".")
         assert theorem in theorems(PROOFS / "coq" / f"{module}.v"), f"no theorem {name}"
-    assert lemma.coq or f"- Coq: {NOTHING}" in lemma.text
+    assert lemma.coq or "- Coq: written only" in lemma.text
 
 
 def theorems(path: Path) -> list[str]:
@@ -146,12 +142,6 @@ class Small(NamedTuple):
         offsets = np.cumsum([0, *map(len, self.lists)])
         return lpmert.NBest(np.vstack(self.lists).astype(float), offsets, np.concatenate(self.costs).astype(float))
 
-    @property
-    def optimum(self) -> int:
-        result = lpmert.minimize(self.nbest)
-        assert result.status.proved
-        return int(result.loss)
-
     def rows(self, chosen: Sequence[int]) -> list[tuple[tuple[int, int], list[int]]]:
         """((list, other hypothesis), difference) for the choices of the first lists."""
         return [
@@ -168,12 +158,8 @@ class Small(NamedTuple):
 
 
 def random_problem(rng: np.random.Generator, width: int, n_lists: int) -> Small:
-    lists, costs = [], []
-    for _ in range(n_lists):
-        vectors = np.unique(rng.integers(-3, 4, size=(4, width)), axis=0)
-        lists.append(vectors.tolist())
-        costs.append(rng.integers(0, 9, len(vectors)).tolist())
-    return Small(lists, costs)
+    lists = [np.unique(rng.integers(-3, 4, size=(4, width)), axis=0).tolist() for _ in range(n_lists)]
+    return Small(lists, [rng.integers(0, 9, len(one)).tolist() for one in lists])
 
 
 def by_choices(
@@ -219,16 +205,12 @@ def by_cones(problem: Small, target: int, rays: list[Vector], depth: int) -> str
 
 
 def statement(number: int, width: int, problem: Small, target: int, tree: str, answer: str) -> str:
-    hypotheses = [
-        "; ".join(
-            f"{{| features := [{'; '.join(map(str, v))}]; price := {c} |}}" for v, c in zip(one, cost, strict=True)
-        )
-        for one, cost in zip(problem.lists, problem.costs, strict=True)
-    ]
-    return (
-        f"Goal check {width} [{'; '.join(f'[{one}]' for one in hypotheses)}]%Z {target}%Z ({tree}) start = {answer}.\n"
-        f"Proof. (* {number} *) vm_compute. reflexivity. Qed.\n"
-    )
+    lists = []
+    for one, costs in zip(problem.lists, problem.costs, strict=True):
+        pairs = [("; ".join(map(str, vector)), cost) for vector, cost in zip(one, costs, strict=True)]
+        lists.append("; ".join(f"{{| features := [{vector}]; price := {cost} |}}" for vector, cost in pairs))
+    goal = f"check {width} [[{']; ['.join(lists)}]]%Z {target}%Z ({tree}) start = {answer}"
+    return f"Goal {goal}.\nProof. (* {number} *) vm_compute. reflexivity. Qed.\n"
 
 
 @needs_coq
@@ -241,7 +223,9 @@ def test_the_proved_checker_accepts_optima_and_nothing_higher(built) -> None:
     for number in range(16):
         width = 2 if number % 2 else int(rng.integers(1, 4))
         problem = random_problem(rng, width, int(rng.integers(2, 5)))
-        optimum = problem.optimum
+        result = lpmert.minimize(problem.nbest)
+        assert result.status.proved
+        optimum = int(result.loss)
         tree = by_choices(problem, optimum, [], set())
         text += statement(number, width, problem, optimum, tree, "true")
         text += statement(number, width, problem, optimum + 1, tree, "false")
@@ -255,13 +239,9 @@ def test_the_proved_checker_accepts_optima_and_nothing_higher(built) -> None:
     assert done.returncode == 0, done.stderr
 
 
-# Lemmas in numbers, and the functions that rely on them
-
+# Lemmas in numbers, and the functions that rely on them: the problem, selections, cones, ratio metrics, regions
 
 pytestmark = pytest.mark.usefixtures("poor_start")
-
-
-# P: the problem
 
 
 def test_half_a_unit_for_each_list_is_reached() -> None:
@@ -282,9 +262,7 @@ def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> No
     rng = np.random.default_rng(seed)
     width = int(rng.integers(2, 20))
     features = rng.normal(size=(40, width)) * 10.0 ** rng.integers(-3, 4, size=(40, width))
-    nbest = lpmert.NBest(features=features, offsets=[0, 40], statistics=np.arange(40.0))
-    problem = Problem(nbest)
-    form = problem.canonical
+    form = Problem(lpmert.NBest(features, [0, 40], np.arange(40.0))).canonical
     weights = rng.normal(size=form.n_features)
     bound = rounding_bound(weights, form.reach)
     scores = form.features @ weights
@@ -292,8 +270,6 @@ def test_differences_of_scores_are_off_by_less_than_their_bound(seed: int) -> No
     for i, j in combinations(range(40), 2):
         assert abs(Fraction(scores[i] - scores[j]) - (exact[i] - exact[j])) < Fraction(bound)
 
-
-# S: selections
 
 # The examples of S3: lists in the plane, and the positions chosen.
 CROSS: list[Vector] = [[0, 0], [1, 0], [-1, 0]]
@@ -334,9 +310,6 @@ def test_the_published_result_depends_on_the_order_of_the_lists(lists: list[list
     assert (result.loss == 1.0) is proved
 
 
-# K: cones
-
-
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 8, 14])
 def test_every_vector_lies_in_a_starting_cone(width: int) -> None:
     rng = np.random.default_rng(width)
@@ -344,9 +317,6 @@ def test_every_vector_lies_in_a_starting_cone(width: int) -> None:
     vectors = np.vstack([rng.normal(size=(200, width)), rng.integers(-1, 2, size=(200, width))])
     coordinates = vectors @ inverses
     assert (coordinates >= -1e-12).all(axis=2).any(axis=0).all()
-
-
-# R: ratio metrics
 
 
 def test_bounds_of_budgets_lie_below_the_loss() -> None:
@@ -379,9 +349,6 @@ def test_bounds_of_budgets_lie_below_the_loss() -> None:
     assert min(seen.values()) > 100
 
 
-# G: regions
-
-
 def test_a_cell_that_only_touches_the_cap_is_not_in_it() -> None:
     # The cell {w1 > 0, 4 w1 < 3 w2} and w0 = (1, 0): the closed cell reaches the cosine 3/5 at (3, 4) only.
     rows, centre = np.array([[1.0, 0.0], [-4.0, 3.0]]), np.array([1.0, 0.0])
@@ -393,14 +360,12 @@ def test_a_cell_that_only_touches_the_cap_is_not_in_it() -> None:
     rng = np.random.default_rng(0)
     inside = rng.normal(size=(20000, 2))
     inside = inside[(inside @ rows.T > 0).all(axis=1)]
-    cosines = inside @ centre / np.linalg.norm(inside, axis=1)
     assert len(inside) > 1000
-    assert (cosines < 0.6).all()
-    for cosine, reaches in ((0.61, False), (0.59, True)):
-        hypotheses = [[0.0, 0.0], [-1.0, 0.0], [4.0, -3.0]]
-        nbest = lpmert.NBest(features=hypotheses, offsets=[0, 3], statistics=[0.0, 1.0, 1.0], names=["a", "b"])
-        region = Region(cosine=cosine, around={"a": 1.0, "b": 0.0})
-        assert lpmert.minimize(nbest, method="choices", region=region).loss == (0.0 if reaches else 1.0)
+    assert (inside @ centre < 0.6 * np.linalg.norm(inside, axis=1)).all()
+    nbest = lpmert.NBest([[0, 0], [-1, 0], [4, -3]], [0, 3], [0, 1, 1])
+    for cosine, least in ((0.61, 1.0), (0.59, 0.0)):
+        region = Region(cosine=cosine, around=[1.0, 0.0])
+        assert lpmert.minimize(nbest, method="choices", region=region).loss == least
 
 
 @pytest.mark.parametrize("value", [1.0, -1.0, 0.5, -4.0])
@@ -421,9 +386,7 @@ def test_a_cone_encloses_rays_however_flat(width: int) -> None:
     rng = np.random.default_rng(width)
     flat = 0
     for k in range(60):
-        around = rng.normal(size=width)
-        spread = 10.0 ** -rng.integers(1, 9)
-        rays = around + spread * rng.normal(size=(width, width))
+        rays = rng.normal(size=width) + 10.0 ** -rng.integers(1, 9) * rng.normal(size=(width, width))
         if k % 2:  # all but in one plane
             rays -= (1 - 1e-13) * np.outer(rays @ np.eye(width)[0], np.eye(width)[0])
         enclosing = enclosing_cone(rays)
@@ -433,8 +396,7 @@ def test_a_cone_encloses_rays_however_flat(width: int) -> None:
         flat += int(np.linalg.cond(rays) > 1e8)
         for ray, normal in product(rays, normals):  # in exact arithmetic
             assert dot(ray, normal) > 0
-        corners = np.linalg.inv(normals)
-        assert (corners.T @ np.linalg.inv(wider) > 0).all()
+        assert (np.linalg.inv(normals).T @ np.linalg.inv(wider) > 0).all()
     assert flat > 10
     for second in ([-1.0, 1e-14], [0.0, 0.0]):  # rays that lead everywhere
         assert enclosing_cone(np.array([[1.0, 0.0], second])) is None

@@ -2,7 +2,6 @@
 
 from time import process_time
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,39 +21,19 @@ from lpmert.search.method import Incumbent
 from lpmert.workers import using_workers
 
 
-def _begun(region: Region | None = None) -> tuple[LatticeSearch, CanonicalWeights]:
-    """A search over a lattice of two links, and weights."""
+def test_cones_that_cannot_be_split_and_what_leaves_do_not_settle_stay_unsettled_at_their_bound() -> None:
     lattices = Lattices([[1, 0], [0, 1]], [0, 2], [0, 0], [1, 1], [0, 1], ["x"], vocabulary=["x", "y"])
-    weights = CanonicalWeights(np.array([1.0, 0.0]))
-    start: Any = None
-    return LatticeSearch(LatticeProblem(lattices, "wer", region=region), Incumbent(100, weights, ""), start, 1), weights
-
-
-def test_a_cone_that_cannot_be_split_is_left_unsettled_at_its_bound() -> None:
-    search, _ = _begun()
-    search._branch(Cone(np.array([[1.0, 0.0], [1.0, 2.0**-60]]), all_mixes(2), 0, 7, no_lists(), {}), [(0, 1)])
-    assert search.unsettled is None
-    assert len(search._queue) == 2
-    search._branch(Cone(np.array([[2.0**60, 0.0], [1.0, 1.0]]), all_mixes(2), 0, 7, no_lists(), {}), [(0, 1)])
-    assert search.unsettled == 7
-
-
-def test_what_the_search_of_a_leaf_leaves_unsettled_stays_so_with_what_settled_lattices_cost() -> None:
-    search, weights = _begun()
-    ended: Any = SimpleNamespace(
-        finished=True,
-        unsettled=5,
-        lower_bound=5,
-        incumbent=Incumbent(90, weights, ""),
-        nodes=1,
-        lps=0,
-        effort=0.0,
-        counters=dict,
-    )
-    search._leaf = Leaf(np.eye(2), no_lists(), ended, 10, 100, 0)
+    weights, start = CanonicalWeights(np.array([1.0, 0.0])), None
+    search = LatticeSearch(LatticeProblem(lattices, "wer"), Incumbent(100, weights, ""), start, 1)
+    search._branch(Cone(np.array([[1.0, 0.0], [1.0, 2.0**-60]]), all_mixes(2), 0, 17, no_lists(), {}), [(0, 1)])
+    assert (search.unsettled, len(search._queue)) == (None, 2)
+    search._branch(Cone(np.array([[2.0**60, 0.0], [1.0, 1.0]]), all_mixes(2), 0, 17, no_lists(), {}), [(0, 1)])
+    assert search.unsettled == 17
+    counted = {"nodes": 1, "lps": 0, "effort": 0.0, "counters": dict}
+    ended = SimpleNamespace(finished=True, unsettled=5, lower_bound=5, incumbent=Incumbent(90, weights, ""), **counted)
+    search._leaf = Leaf(np.eye(2), no_lists(), ended, 10, 100, 0)  # settled lattices cost 10
     search._search_leaf(search._leaf)
-    assert search._leaf is None
-    assert search.unsettled == 15
+    assert (search.unsettled, search._leaf) == (15, None)
 
 
 @pytest.mark.parametrize("jobs", [2, 3, 7])
@@ -66,9 +45,8 @@ def test_threads_decode_lattices_side_by_side_as_one_does(jobs: int, monkeypatch
         alone = LatticeProblem(lattices).decode(weights)
         with using_workers("threads", jobs):
             together = LatticeProblem(lattices).decode(weights)
-        assert [sorted(way.tolist() for way in won.ways) for won in alone.winners] == [
-            sorted(way.tolist() for way in won.ways) for won in together.winners
-        ]
+        for own, other in zip(alone.winners, together.winners, strict=True):
+            assert sorted(way.tolist() for way in own.ways) == sorted(way.tolist() for way in other.ways)
         assert (alone.loss, alone.strict) == (together.loss, together.strict)
 
 
@@ -79,8 +57,7 @@ def test_paths_that_are_remembered_are_those_of_the_weights_asked_about() -> Non
     for weights in [*asked, *reversed(asked), *asked]:
         given = remembering.evaluate(weights)
         given.statistics[:] = -1.0  # whoever gets an evaluation may write to it
-        anew = LatticeProblem(lattices).evaluate(weights)
-        again = remembering.evaluate(weights)
+        anew, again = (problem.evaluate(weights) for problem in (LatticeProblem(lattices), remembering))
         assert (again.loss, again.tied_lists) == (anew.loss, anew.tied_lists)
         assert again.statistics.tolist() == anew.statistics.tolist()
 
@@ -149,10 +126,8 @@ def test_what_the_oracle_does_not_know_ends_where_lists_of_all_paths_end(metric:
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool) -> None:
     words = ["A", "a", "\u039f\u03a3", "\u03bf\u03c2", "\u03a3", None, "b"]
-    chain = Lattices(
-        np.eye(len(words)), [0, len(words)], range(len(words)), range(1, len(words) + 1), words,
-        references=[["a a \u03bf\u03c2 \u03bf\u03c3 B", "\u0391 a \u03c3 b"]],
-    )  # fmt: skip
+    references = [["a a \u03bf\u03c2 \u03bf\u03c3 B", "\u0391 a \u03c3 b"]]
+    chain = Lattices(np.eye(7), [0, 7], range(7), range(1, 8), words, references)
     settings = EditTexts(lowercase=lowercase)
     problem = LatticeProblem(chain, settings)
     for chosen in ([*range(7)], [0, 2, 5], [3, 4, 6], [5], [1, 1, 2, 3]):

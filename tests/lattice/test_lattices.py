@@ -5,6 +5,7 @@ import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,9 @@ from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance, resident
 
 SAUSAGE: dict[str, Any] = {
-    "features": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]],
-    "offsets": [0, 3],
-    "sources": [0, 0, 1],
-    "targets": [1, 1, 2],
-    "words": ["a", "b", None],
-    "references": ["a"],
-}
+    "features": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]], "offsets": [0, 3], "sources": [0, 0, 1], "targets": [1, 1, 2],
+    "words": ["a", "b", None], "references": ["a"],
+}  # fmt: skip
 """Two paths, a and b; the last link is silent."""
 
 
@@ -41,7 +38,7 @@ def built(**changes: Any) -> Lattices:
     return Lattices(**{**SAUSAGE, **changes})
 
 
-def test_links_that_lead_nowhere_are_left_out_and_nodes_may_be_numbered_in_any_order() -> None:
+def test_links_that_lead_nowhere_are_left_out_nodes_may_be_numbered_in_any_order_and_paths_are_counted() -> None:
     rows, sources, targets = [[1.0], [2.0], [4.0], [8.0], [16.0]], [5, 3, 5, 9, 3], [3, 9, 9, 7, 2]
     lattices = Lattices(rows, [0, 5], sources, targets, list("abcde"), ["a b"], starts=[5], ends=[9])
     graph = lattices.graph(0)
@@ -49,13 +46,9 @@ def test_links_that_lead_nowhere_are_left_out_and_nodes_may_be_numbered_in_any_o
     links = zip(graph.sources.tolist(), graph.targets.tolist(), graph.features[:, 0].tolist(), strict=True)
     assert set(links) == {(0, 1, 1.0), (1, 2, 2.0), (0, 2, 4.0)}
     assert 10 ** float(lattices.log10_paths[0]) == pytest.approx(2)
-
-
-def test_the_number_of_paths_of_a_chain_of_choices_is_a_power() -> None:
-    n = 2000
-    sources, targets = np.repeat(np.arange(n), 3), np.repeat(np.arange(1, n + 1), 3)
-    lattices = Lattices(np.ones((3 * n, 1)), [0, 3 * n], sources, targets, [None] * (3 * n), [""])
-    assert float(lattices.log10_paths[0]) == pytest.approx(n * np.log10(3))
+    nodes = np.repeat(np.arange(2000), 3)
+    chain = Lattices(np.ones((6000, 1)), [0, 6000], nodes, nodes + 1, [None] * 6000, [""])
+    assert float(chain.log10_paths[0]) == pytest.approx(2000 * np.log10(3))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20, 1e100, 1e-300, 1e-310])
@@ -84,10 +77,7 @@ def test_of_paths_that_no_weights_tell_apart_the_first_counts() -> None:
     alike = {"features": [[1.0, 0.0], [1.0, 0.0], [0.5, 0.25]]}
     assert minimize(built(**alike)).loss == 0
     assert minimize(built(**alike, words=["b", "a", None])).loss == 1
-
-
-def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
-    found = evaluate(built(), [1, 1])
+    found = evaluate(built(), [1, 1])  # ties
     assert (found.loss, found.tied_lists, found.loss_best_ties, found.loss_worst_ties) == (0.0, 1, 0.0, 1.0)
     clear = evaluate(built(), {"feature1": 1.0, "feature2": 1.5})
     assert (clear.loss, clear.tied_lists) == (1.0, 0)
@@ -95,17 +85,13 @@ def test_evaluation_counts_ties_and_breaks_them_by_the_first_path() -> None:
 
 
 BEHIND = [
-    (
-        1.2488745204840754,
-        [20280355686758, 18998358313081, 22937340349510, 18657476151855, 19511285201679, 18678139102915],
-        [27985661327752, 29190864495683, 31594178523942, 30272985693675, 34154250430025, -34134985665281],
-    ),
-    (
-        0.5240063051043075,
-        [22945451624489, 23742268661759, 22629201882121, 32595521290044, 18812942433761, 29104814509748],
-        [20598275958726, 33576306344936, 25405026149414, 26533979044190, 30273181646724, 13443431257930],
-    ),
-]
+    (1.2488745204840754,
+     [20280355686758, 18998358313081, 22937340349510, 18657476151855, 19511285201679, 18678139102915],
+     [27985661327752, 29190864495683, 31594178523942, 30272985693675, 34154250430025, -34134985665281]),
+    (0.5240063051043075,
+     [22945451624489, 23742268661759, 22629201882121, 32595521290044, 18812942433761, 29104814509748],
+     [20598275958726, 33576306344936, 25405026149414, 26533979044190, 30273181646724, 13443431257930]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("weight", "best", "second"), BEHIND)
@@ -126,13 +112,10 @@ def test_scores_that_underflow_are_compared_exactly() -> None:
 
 
 GRAMMAR: dict[str, Any] = {
-    "features": [[1, 0], [0, 1], [0, 2], [3, 0]],
-    "offsets": [0, 4],
-    "heads": [1, 2, 0, 0],
-    "tails": [[], [], [1, 2], [2, 1, 2]],
-    "outputs": [["la"], ["casa", "blanca"], [0, 1], [2, "y", 0, 1]],
+    "features": [[1, 0], [0, 1], [0, 2], [3, 0]], "offsets": [0, 4], "heads": [1, 2, 0, 0],
+    "tails": [[], [], [1, 2], [2, 1, 2]], "outputs": [["la"], ["casa", "blanca"], [0, 1], [2, "y", 0, 1]],
     "references": ["la casa blanca"],
-}
+}  # fmt: skip
 """The goal is 0: "la casa blanca", or "casa blanca y casa blanca la"."""
 
 
@@ -141,8 +124,7 @@ def hyper(**changes: Any) -> Hypergraphs:
 
 
 def test_texts_are_put_together_from_outputs() -> None:
-    graphs = hyper()
-    problem = LatticeProblem(graphs)
+    problem, graphs = LatticeProblem(hyper()), hyper()
     said = [problem.text(0, problem.decode(np.array(w)).winners[0].ways[0]) for w in ([0.0, 1.0], [1.0, 0.0])]
     assert said == ["la casa blanca", "casa blanca y casa blanca la"]  # with the features 1, 3 and 4, 2
     assert 10 ** float(graphs.log10_paths[0]) == pytest.approx(2)
@@ -154,7 +136,7 @@ NODES, PARALLEL = 200, 100
 
 def ladder(width: int) -> Lattices:
     nodes = np.repeat(np.arange(NODES), PARALLEL)
-    features = np.random.default_rng(1).integers(-9, 10, (len(nodes), width)).astype(float)
+    features = np.random.default_rng(1).integers(-9, 10, (len(nodes), width))
     return Lattices(features, [0, len(nodes)], nodes, nodes + 1, ["a"] * len(nodes), ["a b"])
 
 
@@ -182,23 +164,20 @@ def test_joining_lattices_takes_no_more_than_was_asked_for(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("region", [None, Region(fixed={"feature1": 1.0}, bounds={"feature2": (0, 3)})])
-def test_the_problem_takes_no_more_than_was_asked_for(region: Region | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_problem_takes_no_more_than_was_asked_for_and_a_fingerprint_copies_no_features(
+    region: Region | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lattices, asked = ladder(8), list[int]()
+    assert peak_of(lambda: lattices.fingerprint) < lattices.features.nbytes // 2
     LatticeProblem(lattices, "wer", region)
     monkeypatch.setattr(lattice_problem, "room_for", lambda size, _: asked.append(size))
     assert peak_of(lambda: LatticeProblem(lattices, "wer", region)) < asked[0]
 
 
-def test_a_fingerprint_copies_no_features() -> None:
-    lattices = ladder(8)
-    assert peak_of(lambda: lattices.fingerprint) < lattices.features.nbytes // 2
-
-
 def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:
-    now = resident()
+    now, lattices = resident(), ladder(40)
     if now is None:
         pytest.skip("nobody knows what the process holds")
-    lattices = ladder(40)
     with (
         Allowance(now + lattices.features.nbytes).enforced(),
         pytest.raises(DataError, match=r"memory limit of .* is too low: .* allow more"),
@@ -206,26 +185,13 @@ def test_lattices_that_find_no_room_are_refused_before_the_search() -> None:
         LatticeProblem(lattices, "wer")
 
 
-@pytest.fixture
-def links_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave links out of small graphs, too."""
+@pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 120))], ids=["some", "many"])
+def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`fuzz.py` says what must hold of them; links are left out of small graphs, too."""
     for name, value in (("_FEWEST_LINKS", 1), ("_LINKS", 1), ("_GROWTH", 2)):
         monkeypatch.setattr(files, name, value)
-
-
-BLOCKS = pytest.mark.parametrize("seeds", [range(12), many_more(range(12, 120))], ids=["some", "many"])
-
-
-@BLOCKS
-@pytest.mark.usefixtures("links_left_out")
-def test_lists_hold_the_best_texts_of_all_paths_in_exact_order(seeds: range) -> None:
-    """`fuzz.py` says what must hold of them."""
-    outcomes = [
-        outcome
-        for seed in seeds
-        for outcome in check_n_best(tuple(FEATURES)[seed % len(FEATURES)], WORTHS[seed % len(WORTHS)], seed)
-    ]
-    assert sum(status is lpmert.Status.OPTIMAL for _, status in outcomes) > len(seeds)
+    found = [check_n_best([*FEATURES][seed % len(FEATURES)], WORTHS[seed % len(WORTHS)], seed) for seed in seeds]
+    assert sum(status is lpmert.Status.OPTIMAL for _, status in chain(*found)) > len(seeds)
 
 
 def test_derivations_deep_and_many_are_ranked_without_listing_them() -> None:

@@ -42,15 +42,13 @@ def one_each(texts: list[str]) -> NBest:
 
 
 def statistics_of(metric: str | TextMetric, text: str, *references: str) -> list[float]:
-    row: list[float] = measure_texts(one_each([text]), [references], metric)[0].statistics[0].tolist()
-    return row
+    return measure_texts(one_each([text]), [references], metric)[0].statistics[0].tolist()
 
 
 def corpus(pairs: list[tuple[str, list[str]]], metric: str | TextMetric) -> tuple[Metric, FloatArray]:
     measured, summed = measure_texts(one_each([text for text, _ in pairs]), [own for _, own in pairs], metric)
-    total: FloatArray = measured.statistics.sum(axis=0)
     summed.check(measured.statistics)
-    return summed, total
+    return summed, measured.statistics.sum(axis=0)
 
 
 def transposed(pairs: list[tuple[str, list[str]]]) -> tuple[list[str], list[list[str]]]:
@@ -96,11 +94,14 @@ def test_corpus_chrf_is_that_of_sacrebleu(pairs: Any, orders: tuple[int, int], b
 
 @settings(max_examples=40, deadline=None)
 @given(CORPORA, st.booleans(), st.booleans(), st.booleans())
-def test_edits_of_ter_are_those_of_sacrebleu(pairs: Any, normalized: bool, no_punct: bool, cased: bool) -> None:
-    keywords: dict[str, Any] = {"normalized": normalized, "no_punct": no_punct, "case_sensitive": cased}
+def test_edits_and_rates_of_ter_are_those_of_sacrebleu(pairs: Any, normed: bool, bare: bool, cased: bool) -> None:
+    keywords: dict[str, Any] = {"normalized": normed, "no_punct": bare, "case_sensitive": cased}
     theirs = sacrebleu.TER(**keywords)
     metric, total = corpus(pairs, TerTexts(**keywords))
-    assert metric.loss(total) == theirs.corpus_score(*transposed(pairs)).num_edits
+    length = reference_length(TerTexts(**keywords), [own for _, own in pairs])
+    whole = theirs.corpus_score(*transposed(pairs))
+    assert (metric.loss(total), length or 0.0) == (whole.num_edits, pytest.approx(whole.ref_length))
+    assert length is None or 100 * whole.num_edits / length == pytest.approx(whole.score)
     metric, total = corpus(pairs, TerTexts(**keywords, per_sentence=True))
     scores = [theirs.sentence_score(text, own).score for text, own in pairs]
     assert metric.loss(total) == pytest.approx(sum(scores) / 100, abs=1e-9)
@@ -126,23 +127,17 @@ def test_sentence_bleu_is_that_of_sacrebleu(text: str, own: list[str], smoothing
 @settings(max_examples=150, deadline=None)
 @given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=3), st.booleans())
 def test_word_and_character_errors_are_levenshtein_distances(text: str, own: list[str], lowercase: bool) -> None:
-    def cased(one: str) -> str:
-        return one.lower() if lowercase else one
-
-    words = min(edits(cased(text).split(), cased(one).split()) for one in own)
-    characters = min(edits(cased(text), cased(one)) for one in own)
+    cased, *others = (one.lower() if lowercase else one for one in (text, *own))
+    words = min(edits(cased.split(), one.split()) for one in others)
+    characters = min(edits(cased, one) for one in others)
     assert statistics_of(EditTexts(lowercase=lowercase), text, *own) == [words]
     assert statistics_of(EditTexts(unit="character", lowercase=lowercase), text, *own) == [characters]
 
 
-def test_error_rates_of_a_sentence_are_over_the_length_of_the_nearest_reference() -> None:
+def test_error_rates_of_a_sentence_are_over_the_nearest_reference_and_spaces_beyond_one_are_no_errors() -> None:
     assert statistics_of(EditTexts(per_sentence=True), "a b c", "a b d e", "x y") == [0.5]
     assert statistics_of(EditTexts(unit="character", per_sentence=True), "ab", "abcd") == [0.5]
-
-
-def test_spaces_beyond_one_are_no_errors() -> None:
-    assert statistics_of("cer", " a  b\t", "a b") == [0]
-    assert statistics_of("wer", " a  b\t", "a b") == [0]
+    assert statistics_of("cer", " a  b\t", "a b") == statistics_of("wer", " a  b\t", "a b") == [0]
 
 
 # Zeros
@@ -176,9 +171,8 @@ def test_losses_of_empty_texts(name: str, empty: float, against_nothing: float, 
 
 
 def test_texts_of_a_list_are_measured_against_its_references() -> None:
-    nbest = NBest(
-        [[1.0], [2.0], [3.0], [4.0]], [0, 3, 4], np.zeros(4), ["tm"], ["p", "q"], texts=["a b", "a", "a b", "a b"]
-    )
+    texts = ["a b", "a", "a b", "a b"]
+    nbest = NBest([[1.0], [2.0], [3.0], [4.0]], [0, 3, 4], np.zeros(4), ["tm"], ["p", "q"], texts=texts)
     measured, metric = measure_texts(nbest, ["a b", ["x y z", "a"]], "wer")
     assert measured.statistics[:, 0].tolist() == [0, 1, 0, 1]
     assert (measured.names, measured.list_ids, measured.texts) == (nbest.names, nbest.list_ids, nbest.texts)
@@ -214,12 +208,9 @@ SETTINGS: list[TextMetric] = [
 # fmt: on
 
 
-def test_every_setting_is_in_the_signature() -> None:
+def test_every_setting_is_in_the_signature_which_is_the_same_for_equal_settings() -> None:
     signatures = [measure_texts(one_each(["a"]), ["a"], metric)[1].signature for metric in SETTINGS]
     assert len(set(signatures)) == len(SETTINGS)
-
-
-def test_equal_settings_have_equal_signatures() -> None:
     assert SentenceBleuTexts().signature == SentenceBleuTexts(smooth_value=1).signature
     assert "smooth:add-k[1]" in SentenceBleuTexts().signature
     assert "smooth:floor[0.1]" in SentenceBleuTexts(smoothing="floor").signature
@@ -256,17 +247,18 @@ test_references_that_do_not_fit_and_settings_without_a_meaning_are_refused = ref
 # fmt: on
 
 
-def test_a_tokenizer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "MeCab", None)
-    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
-    with pytest.raises(MetricError, match=r"'ja-mecab'.*pip install sacrebleu\[ja\]"):
-        measure_texts(one_each(["a"]), ["a"], BleuTexts(tokenize="ja-mecab"))
-
-
-@pytest.mark.parametrize(("module", "metric"), [("sacrebleu.metrics", "bleu"), ("rapidfuzz.distance", "wer")])
-def test_a_library_that_is_not_installed_is_named(module: str, metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "metric", "message"),
+    [
+        ("MeCab", BleuTexts(tokenize="ja-mecab"), r"'ja-mecab'.*pip install sacrebleu\[ja\]"),
+        ("sacrebleu.metrics", "bleu", r"sacrebleu is not installed; pip install 'lpmert\[text\]'"),
+        ("rapidfuzz.distance", "wer", r"rapidfuzz is not installed; pip install 'lpmert\[text\]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(module: str, metric: Any, message: str, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MetricError, match=rf"{module.split('.')[0]} is not installed; pip install 'lpmert\[text\]'"):
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    with pytest.raises(MetricError, match=message):
         measure_texts(one_each(["a"]), ["a"], metric)
 
 
@@ -292,50 +284,32 @@ def test_first_hypotheses_have_the_corpus_bleu_of_the_recorded_run() -> None:
 # Warnings
 
 
-def warned(caplog: pytest.LogCaptureFixture, metric: str | TextMetric, texts: list[str], references: list[str]) -> str:
-    caplog.clear()
+TEXTS, CAPITALS = ["good morning doctor", "it is late"], ["GOOD MORNING, DOCTOR", "it is late."]
+JAPANESE = ["今日は 天気がいい"], ["今日は天気がいい。"]
+# fmt: off
+WARNED: list[tuple[str | TextMetric, list[str], list[str], str]] = [
+    ("wer", TEXTS, CAPITALS, "4 of 6 words of the references, such as 'GOOD', are in the texts only in another case"),
+    (EditTexts(lowercase=True), TEXTS, CAPITALS, "2 of 6 words of the references, such as 'morning,'"),
+    (BleuTexts(), ["good morning", "it is late"], ["GOOD MORNING", "IT is late !"], "3 of 6 words"),
+    ("cer", ["de\u0301ja\u0300 vu"], ["d\u00e9j\u00e0 vu"], "1 of 2 words"),
+    ("wer", TEXTS, ["good evening Doctors", "it is early ."], ""), ("ter", TEXTS, CAPITALS, ""),
+    ("bleu", *JAPANESE, "BLEU is 0 for all weights"), (BleuTexts(tokenize="char"), *JAPANESE, ""),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("metric", "texts", "references", "words"), WARNED)
+def test_references_spelt_otherwise_and_a_bleu_that_no_weights_lift_above_0_are_told(
+    metric: str | TextMetric, texts: list[str], references: list[str], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     measure_texts(one_each(texts), references, metric)
-    return " ".join(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
-
-
-def test_references_that_are_spelt_otherwise_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    texts, capitals = ["good morning doctor", "it is late"], ["GOOD MORNING, DOCTOR", "it is late."]
-    told = "4 of 6 words of the references, such as 'GOOD', are in the texts only in another case"
-    assert told in warned(caplog, "wer", texts, capitals)
-    assert "2 of 6 words of the references, such as 'morning,'" in warned(
-        caplog, EditTexts(lowercase=True), texts, capitals
-    )
-    assert "3 of 6 words" in warned(
-        caplog, BleuTexts(), ["good morning", "it is late"], ["GOOD MORNING", "IT is late !"]
-    )
-    composed, decomposed = "d\u00e9j\u00e0 vu", "de\u0301ja\u0300 vu"
-    assert "1 of 2 words" in warned(caplog, "cer", [decomposed], [composed])
-    assert not warned(caplog, "wer", texts, ["good evening Doctors", "it is early ."])
-    assert not warned(caplog, "ter", texts, capitals)
-
-
-def test_a_bleu_that_no_weights_lift_above_0_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    texts, references = ["今日は 天気がいい"], ["今日は天気がいい。"]
-    assert "BLEU is 0 for all weights" in warned(caplog, "bleu", texts, references)
-    assert not warned(caplog, BleuTexts(tokenize="char"), texts, references)
-
-
-@settings(max_examples=30)
-@given(CORPORA)
-def test_edits_over_the_length_of_the_references_are_the_ter_of_sacrebleu(corpus: list[tuple[str, list[str]]]) -> None:
-    texts, references = [text for text, _ in corpus], [own for _, own in corpus]
-    length = reference_length(TerTexts(), references)
-    edits = measure_texts(one_each(texts), references, "ter")[0].statistics.sum()
-    assert (length is None) == (not any(one for own in references for one in own))
-    if length is not None:
-        score = sacrebleu.TER().corpus_score(texts, [*map(list, zip(*references, strict=True))]).score
-        assert 100 * edits / length == pytest.approx(score)
+    found = " ".join(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert words in found
+    assert bool(found) == bool(words)
 
 
 def test_ter_is_told_in_percent_with_its_edits(tmp_path: Path) -> None:
     (tmp_path / "lists").write_text("0 ||| a b d ||| F0= 1 ||| 1\n1 ||| c ||| F0= 1 ||| 1\n")
     (tmp_path / "references").write_text("a b c\nc e\n")
-    found = succeeded(
-        "evaluate", tmp_path / "lists", "--references", tmp_path / "references", "--metric", "ter", "--weights", "1"
-    )
-    assert "40.00% (2 errors)" in found.stdout
+    given = (tmp_path / "lists", "--references", tmp_path / "references", "--metric", "ter", "--weights", "1")
+    assert "40.00% (2 errors)" in succeeded("evaluate", *given).stdout

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 import pytest
+from oracle import dot
 
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
@@ -30,7 +31,7 @@ def test_weights_hold_whichever_of_them_makes_up_for_what_rounding_takes_from_a_
     for moved in (0, 2):
         own = [w + missing * (d == moved) for d, w in enumerate(weights)]
         assert sum(own) == -1
-        assert sum(w * Fraction(x) for w, x in zip(own, features[0].tolist(), strict=True)) > 0
+        assert dot(own, features[0].tolist()) > 0
 
 
 @pytest.mark.parametrize("method", ["mip", "sweep"])
@@ -55,9 +56,7 @@ def test_what_small_programs_say_holds_of_all_features_that_may_be_meant(width: 
     size, offsets = 2 * len(lists_asked), np.arange(0, 2 * len(lists_asked) + 1, 2)
     for _ in range(60):
         spread = np.full(width, 2.0 ** -int(rng.integers(2, 12)))
-        features = rng.integers(-3, 4, (size, width)) + rng.normal(size=(size, width)) * 2.0 ** -int(
-            rng.integers(1, 14)
-        )
+        features = rng.integers(-3, 4, (size, width)) + rng.normal(size=(size, width)) * 2.0 ** -rng.integers(1, 14)
         lists = sorted_lists(features, offsets, np.zeros(size, dtype=np.int64))._replace(spread=spread)
         chosen = rng.integers(0, 2, len(lists_asked))
         verdict = core.LeastNorm(lists.native()).separate(lists_asked, chosen, 0, core.Corral(width))
@@ -102,13 +101,10 @@ def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_b
     """They differ by a multiple of the equation, which is nearly 0 in orthonormal coordinates, on either side."""
     rng = np.random.default_rng(2)
     for _ in range(8):
-        a, b, c = row = rng.integers(1, 99, 3).tolist()
-        region = Region(
-            linear=[Linear(dict(zip("abc", row, strict=True)), 0, 0)], cosine=0.99, around={"a": b - c, "b": -a, "c": a}
-        )
+        a, b, c = rng.integers(1, 99, 3).tolist()
+        region = Region(linear=[Linear({"a": a, "b": b, "c": c}, 0, 0)], cosine=0.99, around=[b - c, -a, a])
         for sign in (1, -1):
-            rows = [[sign * value for value in row], [0, 0, 0]]
-            nbest = NBest(rows, [0, 2], [[0], [1]], names=list("abc"))
+            nbest = NBest([[sign * a, sign * b, sign * c], [0, 0, 0]], [0, 2], [[0], [1]], names=list("abc"))
             assert lpmert.minimize(nbest, region=region, method=method).lower_bound == 0.0
         opposite = NBest([[0, 1, 1], [0, 0, 0]] * 2, [0, 2, 4], [[0], [1], [1], [0]], names=list("abc"))
         result = lpmert.minimize(opposite, region=region, method=method)
@@ -154,9 +150,8 @@ def test_sums_of_columns_are_off_by_no_more_than_they_say_and_told_apart_exactly
         assert all(abs(Fraction(value) - true) <= off for value, true in zip(values.tolist(), exact, strict=True))
         assert off == 0.0 or kind != "whole"
         for begin, end in pairwise(offsets.tolist()):
-            for i in range(begin, end):
-                for j in range(begin, end):
-                    assert (codes[i] == codes[j]) == (exact[i] == exact[j])
+            for i, j in combinations(range(begin, end), 2):
+                assert (codes[i] == codes[j]) == (exact[i] == exact[j])
 
 
 def test_sums_that_cancel_beyond_twice_the_digits_of_doubles_are_off_by_no_more_than_they_say() -> None:
@@ -165,11 +160,9 @@ def test_sums_that_cancel_beyond_twice_the_digits_of_doubles_are_off_by_no_more_
     for _ in range(60):
         row = [int(value) for value in rng.integers(1, 2**20, 4)]
         factors = [Fraction(int(rng.integers(1, 99)), prime) for prime in (7, 11, 13)]
-        factors.append(-sum((a * b for a, b in zip(row, factors, strict=False)), Fraction(0)) / row[3])
-        column = dict(enumerate(factors))
-        values, codes, off = sums_of_columns(
-            np.array([row, row, row]) * [[1.0], [2.0], [3.0]], np.array([0, 3]), column
-        )
+        factors.append(-dot(row[:3], factors) / row[3])
+        rows = np.array([row, row, row]) * [[1.0], [2.0], [3.0]]
+        values, codes, off = sums_of_columns(rows, np.array([0, 3]), dict(enumerate(factors)))
         assert np.abs(values).max() <= off < 1e-20
         assert len(set(codes.tolist())) == 1
         lost += values.any()
@@ -194,8 +187,7 @@ def test_an_orthonormal_basis_is_off_by_no_more_than_it_says() -> None:
         basis, off = _orthonormal(equation)
         size = float(np.linalg.norm(equation))
         for column in basis.T.tolist():
-            product = sum(Fraction(a) * Fraction(b) for a, b in zip(equation[0].tolist(), column, strict=True))
-            errors.append(abs(float(product)) / size)  # the distance from the plane
+            errors.append(abs(float(dot(equation[0].tolist(), column))) / size)  # the distance from the plane
             assert errors[-1] <= off < 1e-12
     assert max(errors) > 0.0
 
@@ -204,8 +196,6 @@ def test_rows_are_off_by_no_more_than_is_said_and_exact_ones_by_nothing() -> Non
     exact = [tuple(Fraction(k, n) for k in range(-3, 4)) for n in (3, 7, 8)]
     near = np.array([[float(value) for value in row] for row in exact])
     off = _distances(exact, near)
-    for row, doubles, bounds in zip(exact, near.tolist(), off.tolist(), strict=True):
-        for value, double, bound in zip(row, doubles, bounds, strict=True):
-            assert abs(value - Fraction(double)) <= Fraction(bound) < Fraction(1, 10**15)
-    assert not off[2].any()
-    assert off[0].any()
+    for value, double, bound in zip(chain(*exact), near.ravel().tolist(), off.ravel().tolist(), strict=True):
+        assert abs(value - Fraction(double)) <= Fraction(bound) < Fraction(1, 10**15)
+    assert (off[2].any(), off[0].any()) == (False, True)

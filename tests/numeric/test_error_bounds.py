@@ -2,8 +2,9 @@
 
 from collections import Counter
 from fractions import Fraction
-from itertools import count
+from itertools import count, product
 from math import nextafter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +19,11 @@ from lpmert.numeric.rounding import binary_places, exact_products, single_produc
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
 
-def _lists(features: FloatArray, cap: Cap | None = None, spread: FloatArray | None = None) -> SortedLists:
+def _lists(features: FloatArray, cap: Cap | None = None, spread: Any = 0.0) -> SortedLists:
     """Lists of two, which cost the same."""
     offsets = np.arange(0, len(features) + 1, 2)
     lists = sorted_lists(features, offsets, np.zeros(len(features), dtype=np.int64), cap)
-    return lists if spread is None else lists._replace(spread=spread)
+    return lists._replace(spread=spread + np.zeros(features.shape[1]))
 
 
 def _decoded(lists: SortedLists, weights: FloatArray) -> tuple[int, bool]:
@@ -32,11 +33,10 @@ def _decoded(lists: SortedLists, weights: FloatArray) -> tuple[int, bool]:
 
 
 def _separate(lists: SortedLists, weights: FloatArray | None = None) -> tuple[int, FloatArray]:
-    native, width = lists.native(), lists.rows.shape[1]
-    corral, n_lists = core.Corral(width), len(lists.offsets) - 1
+    width, n_lists = lists.rows.shape[1], len(lists.offsets) - 1
+    corral, first = core.Corral(width), np.zeros(n_lists, dtype=np.int64)
     corral.restart(np.zeros(width) if weights is None else weights)
-    verdict = core.LeastNorm(native).separate(np.arange(n_lists), np.zeros(n_lists, dtype=np.int64), 0, corral)
-    return verdict, corral.point
+    return core.LeastNorm(lists.native()).separate(np.arange(n_lists), first, 0, corral), corral.point
 
 
 def test_a_winner_that_rounding_makes_is_not_clear() -> None:
@@ -61,9 +61,8 @@ def test_products_that_underflow_and_entries_lost_in_normalising_decide_nothing(
     assert dot(row, weights) > 0
     assert _decoded(_lists(np.array([row, np.zeros(3)])), weights) == (1, False)
     assert _separate(_lists(-np.array([row, np.zeros(3)])), weights)[0] != FEASIBLE
-    features = np.array(
-        [[2.0, TINY], [0.0, 0.0], [-2.0, TINY], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
-    )  # (0, 1) makes them
+    features = np.zeros((6, 2))
+    features[::2] = [[2.0, TINY], [-2.0, TINY], [0.0, 1.0]]  # (0, 1) makes them
     assert _separate(_lists(features), np.array([1.0, 0.0]))[0] != INFEASIBLE
 
 
@@ -81,23 +80,11 @@ def test_choices_that_only_rounding_separates_are_not_called_possible() -> None:
     assert said[FEASIBLE] > 100
 
 
-@pytest.mark.parametrize(
-    ("rows", "spread", "weight", "expected"),
-    [
-        ([1.0, 1.0 - 1.5 * 2.0**-10], 2.0**-10, 1.0, (0, False)),  # a lead of less than both features may be off
-        ([1.0, 1.0 - 2.0 * 2.0**-10], 2.0**-10, 1.0, (0, False)),
-        ([1.0, 1.0 - 2.1 * 2.0**-10], 2.0**-10, 1.0, (0, True)),
-        ([1.0, 2.0], 0.0, 0.0, (0, False)),  # a tie at no weights
-    ],
-)
-def test_a_lead_is_clear_beyond_what_both_features_may_be_off(
-    rows: list[float], spread: float, weight: float, expected: tuple[int, bool]
-) -> None:
-    lists = _lists(np.array(rows)[:, None], spread=np.array([spread]))
-    assert _decoded(lists, np.array([weight])) == expected
-
-
-def test_a_hypothesis_at_the_bound_of_the_winner_counts() -> None:
+def test_a_lead_is_clear_beyond_what_both_features_may_be_off_and_at_the_bound_of_the_winner_others_count() -> None:
+    for lead, clear in ((1.5, False), (2.0, False), (2.1, True)):
+        lists = _lists(np.array([[1.0], [1.0 - lead * 2.0**-10]]), spread=2.0**-10)
+        assert _decoded(lists, np.ones(1)) == (0, clear)
+    assert _decoded(_lists(np.array([[1.0], [2.0]])), np.zeros(1)) == (0, False)  # a tie at no weights
     features, offsets, costs = np.array([[1.0], [0.5], [0.25]]), np.array([0, 3]), np.array([1, 2, 4])
     for bound, expected in ((0.5, (2, False)), (0.49, (1, True)), (0.75, (4, False))):
         assert core.worst_cost(features, offsets, costs, np.array([1.0]), bound) == expected
@@ -112,8 +99,7 @@ def test_flat_simplices_beside_the_origin_are_not_called_cores(flat: float) -> N
         heights = rng.integers(-4, 5, 3).astype(float)
         heights[1] = -heights[2] if rng.random() < 0.7 else heights[1]
         heights += rng.choice([-1.0, 0.0, 1.0], 3) * 2.0 ** -rng.integers(8, 50)
-        rows = np.column_stack([[1.0, -1.0, 1.0], flat * heights])
-        features = np.zeros((6, 2))
+        rows, features = np.column_stack([[1.0, -1.0, 1.0], flat * heights]), np.zeros((6, 2))
         features[::2] = rows
         verdict, point = _separate(_lists(features))
         said[verdict] += 1
@@ -150,11 +136,9 @@ def test_weights_at_the_edge_of_a_cap_are_in_it_or_nobody_knows(angle: float) ->
 
 
 def test_a_row_within_rounding_of_those_that_beat_it_may_win() -> None:
-    def rows(behind: float) -> FloatArray:
-        return np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.5, 0.5 - behind]])
-
-    assert core.possible_winners(rows(2.0**-50), np.array([0, 5])).tolist() == [0, 1, 2, 3, 4]
-    assert core.possible_winners(rows(2.0**-30), np.array([0, 5])).tolist() == [0, 1, 2, 3]
+    for behind, left in ((2.0**-50, 5), (2.0**-30, 4)):
+        rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [0.5, 0.5 - behind]])
+        assert core.possible_winners(rows, np.array([0, 5])).tolist() == [*range(left)]
     rng = np.random.default_rng(0)
     for _ in range(2000):
         whole = rng.integers(-5, 6, (6, 2)).astype(np.float64)
@@ -229,13 +213,12 @@ def test_rounded_sums_lose_no_link_of_the_best_path() -> None:
 
 def products_are_exact(ray: FloatArray, features: FloatArray) -> bool:
     """Whether products come out exactly, added up from either end."""
-    for row in features.tolist():
-        for order in (1, -1):
-            total = 0.0
-            for x, y in zip(row[::order], ray.tolist()[::order], strict=True):
-                total += x * y
-            if Fraction(total) != dot(row, ray.tolist()):
-                return False
+    for row, order in product(features.tolist(), (1, -1)):
+        total = 0.0
+        for x, y in zip(row[::order], ray.tolist()[::order], strict=True):
+            total += x * y
+        if Fraction(total) != dot(row, ray.tolist()):
+            return False
     return True
 
 
@@ -278,9 +261,7 @@ HELD = 2.0**21, 1.0 - 2.0**-30  # a row whose sum has 52 bits
         ((2.0**-1070, 2.0**-1070), (2.0**-10, 1.0), 2.0, False, False),  # underflow
     ],
 )
-def test_the_last_bit_that_doubles_hold_decides(
-    ray: tuple[float, ...], row: tuple[float, ...], largest: float, said: bool, true: bool
-) -> None:
+def test_the_last_bit_that_doubles_hold_decides(ray: Any, row: Any, largest: float, said: bool, true: bool) -> None:
     assert products_are_exact(np.array(ray), np.array([row])) is true
     assert exact_products(np.array([ray]), np.array([row]), largest)[0] == said
 
@@ -348,12 +329,8 @@ def test_many_limits_lose_nothing_inside_and_are_cut_for_a_while_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "most"),
-    [
-        (np.empty((0, 60)), 40),
-        (np.vstack([np.eye(30), np.tile([1.0, -0.7, 0.3], 10)]), 40),
-        (np.eye(12), 196),  # cones that no limit cuts: all share their rays, but there are many cones and limits
-    ],
+    ("limits", "most"),  # the last ones cut no cone: all share their rays, but there are many cones and limits
+    [(np.empty((0, 60)), 40), (np.vstack([np.eye(30), np.tile([1.0, -0.7, 0.3], 10)]), 40), (np.eye(12), 196)],
 )
 def test_cones_are_given_up_when_the_time_is_over(limits: FloatArray, most: int) -> None:
     asked = count()
@@ -363,9 +340,8 @@ def test_cones_are_given_up_when_the_time_is_over(limits: FloatArray, most: int)
 
 
 def test_normals_of_a_cone_without_an_inside_are_not_certain() -> None:
-    flat = np.array([[1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    assert not outer_normals(flat)[1]
-    assert not outer_normals(np.array([[1.0, 1.0], [1.0, 1.0]]))[1]
+    for flat in ([[1.0, 2.0, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]):
+        assert not outer_normals(np.array(flat))[1]
     normals, certain = outer_normals(np.eye(3))
     assert certain
     assert (normals @ np.eye(3) + 1e-6 > 0).all()

@@ -48,6 +48,14 @@ def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], ve
     assert verdict.weights is None
 
 
+def decided(choices: tuple[FloatArray, IntArray, dict[int, int]], attainable: bool) -> None:
+    """Assert that a choice of rows of lists comes out as this, and that the verdict holds."""
+    features, offsets, chosen = choices
+    verdict = LinOptimizer(features, offsets).solve(asked(chosen))
+    assert verdict.attainable == attainable
+    check(features, offsets, chosen, verdict)
+
+
 def differences(features: FloatArray, rows: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Exact differences of pairs of rows, times one factor."""
     exact = [[Fraction(value) for value in row] for row in features.tolist()]
@@ -117,10 +125,7 @@ def test_coefficients_that_highs_would_drop_still_decide(tiny: float) -> None:
         ([(1.0, tiny), (-1.0, tiny), (0.0, -1.0)], False),
         ([(1.0, tiny, 0.0), (-1.0, 0.0, tiny), (0.0, -1.0, 1.0), (0.0, 1.0, -1.0 + 2**-50)], True),
     ):
-        features, offsets, chosen = pairs(*rows)
-        verdict = LinOptimizer(features, offsets).solve(asked(chosen))
-        assert verdict.attainable == attainable
-        check(features, offsets, chosen, verdict)
+        decided(pairs(*rows), attainable)
 
 
 def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
@@ -134,10 +139,7 @@ def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
 @pytest.mark.parametrize("last", [-1 - 2**-52, -1 + 2**-53, -1.0])
 def test_nearly_opposite_rows_are_told_from_opposite_ones(scale: float, last: float) -> None:
     row = scale * np.array([0.1, 0.3, 0.7])
-    features, offsets, chosen = pairs(tuple(row), tuple(row * [-1.0, -1.0, last]))
-    verdict = LinOptimizer(features, offsets).solve(asked(chosen))
-    assert verdict.attainable == (last != -1)
-    check(features, offsets, chosen, verdict)
+    decided(pairs(tuple(row), tuple(row * [-1.0, -1.0, last])), last != -1)
 
 
 @settings(max_examples=150, deadline=None)
@@ -149,10 +151,8 @@ def test_rows_that_differ_in_their_last_bits_are_settled_exactly(seed: int, widt
     bundles = [np.unique(sign * base * one, axis=0) for sign, one in zip((-1, 1), noise, strict=True)]
     features = np.concatenate([np.zeros((1, width)), bundles[0], np.zeros((1, width)), bundles[1]])
     offsets = np.cumsum([0, *(1 + len(bundle) for bundle in bundles)])
-    chosen = {0: 0, 1: int(offsets[1])}
-    verdict = LinOptimizer(features, offsets).solve(asked(chosen))
-    assert verdict.attainable == strictly_feasible((-np.concatenate(bundles)).tolist())
-    check(features, offsets, chosen, verdict)
+    expected = strictly_feasible((-np.concatenate(bundles)).tolist())
+    decided((features, offsets, {0: 0, 1: int(offsets[1])}), expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -176,14 +176,9 @@ def test_centre_has_the_largest_least_margin(seed: int) -> None:
     other = np.setdiff1d(np.arange(len(features)), chosen)
     normals = features[chosen[other // 12]] - features[other]
     normals /= np.linalg.norm(normals, axis=1)[:, None]
-    whole = linprog(
-        [0, 0, 0, 0, -1],
-        A_ub=np.hstack([-normals, np.ones((len(other), 1))]),
-        b_ub=np.zeros(len(other)),
-        bounds=[(-1, 1)] * 4 + [(None, None)],
-    )
+    rows, box = np.hstack([-normals, np.ones((len(other), 1))]), [(-1, 1)] * 4 + [(None, None)]
     assert np.abs(weights).max() <= 1
-    assert margin == pytest.approx(-whole.fun, abs=1e-8)
+    assert margin == pytest.approx(-linprog([0, 0, 0, 0, -1], rows, np.zeros(len(other)), bounds=box).fun, abs=1e-8)
     assert (normals @ weights).min() == pytest.approx(margin, abs=1e-12)
 
 
@@ -219,16 +214,12 @@ def test_margins_are_off_by_what_both_features_may_be_off() -> None:
 
 
 @pytest.mark.parametrize("module", ["lpmert.numeric.lp", "lpmert.methods.mip"])
-def test_highs_prints_nothing_to_standard_output(module: str) -> None:
+def test_highs_prints_nothing_to_standard_output_and_opens_none_that_was_closed(module: str) -> None:
     end = python("-c", f"import {module}, highspy; print('first'); highspy.Highs(); print('last')")
     assert (end.stdout, end.stderr) == ("first\nlast\n", "")
-
-
-def test_a_standard_output_that_was_closed_stays_closed() -> None:
-    code = "import os, sys; os.close(1); import lpmert.numeric.lp, highspy; highspy.Highs(); os.fstat(1)"
-    end = python("-c", code, code=1)
-    assert "Bad file descriptor" in end.stderr
-    assert end.stdout == ""
+    closed = f"import os; os.close(1); import {module}, highspy; highspy.Highs(); os.fstat(1)"
+    end = python("-c", closed, code=1)
+    assert (end.stdout, "Bad file descriptor" in end.stderr) == ("", True)
 
 
 Selection = NDArray[np.int64]
