@@ -16,25 +16,14 @@ from typing import Any
 
 import hypothesis
 import numpy as np
+import problems
 import pytest
 from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, run
 from graph_problems import METRICS as GRAPH_METRICS, graph_problem, with_ties
 from hypothesis import strategies as st
 from long_searches import counted, in_pieces, long_searches, noise_of, open_lattices, same
 from oracle import Lists, assert_to_tolerance, decoded, exact_decode, loss_of
-from problems import (
-    FEATURES,
-    LOSSES,
-    METRICS,
-    REGIONS,
-    THIN,
-    WORTHS,
-    Case,
-    case_of,
-    gaussian_lists,
-    problem,
-    small_lists,
-)
+from problems import FEATURES, LOSSES, METRICS, REGIONS, THIN, WORTHS, Case, case_of, gaussian_lists, problem
 from searches import assert_closes_on, many_more
 
 import lpmert
@@ -150,7 +139,7 @@ def test_every_method_finds_and_proves_the_least_sum(method: str, kind: str, see
         assert_mostly_proved(statuses, kind in THIN)
 
 
-@hypothesis.given(small_lists(), st.sampled_from(TIES))
+@hypothesis.given(problems.small_lists(), st.sampled_from(TIES))
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_every_method_proves_the_least_sum_of_any_small_numbers(lists: Lists, ties: str) -> None:
     """Some numbers are an ulp apart."""

@@ -3,6 +3,7 @@
 from functools import partial
 from itertools import product
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +17,8 @@ from lpmert import MethodError, NBest, Problem, Region
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
 from lpmert.methods import CmaEs, Comparator, Grid, Likelihood, Mira, NelderMead, Pro, RandomSearch, Tpe
-from lpmert.methods.heuristic.likelihood import (
-    GRADIENT_TOLERANCE,
-    VARIANCES,
-    AllHypotheses,
-    gold_rows,
-    lists_of,
-    negative_log_likelihood,
-    own_losses,
-)
+from lpmert.methods.heuristic import likelihood
+from lpmert.methods.heuristic.likelihood import VARIANCES, AllHypotheses, lists_of, negative_log_likelihood
 from lpmert.methods.heuristic.ranking import Walk
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta
 from lpmert.search.driver import solve
@@ -33,7 +27,7 @@ from lpmert.system.deadline import Deadline
 
 def objective(nbest: NBest, variance: float, weights: FloatArray) -> tuple[float, FloatArray]:
     lists = lists_of(Problem(nbest))
-    gold = gold_rows(lists, own_losses(SumOfLosses(), lists.statistics))
+    gold = likelihood.gold_rows(lists, likelihood.own_losses(SumOfLosses(), lists.statistics))
     return negative_log_likelihood(weights, lists, gold, lists.scale**2 / variance)
 
 
@@ -44,9 +38,8 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
 
 
 def test_tied_hypotheses_of_least_loss_count_together() -> None:
-    value, _ = negative_log_likelihood(
-        np.ones(1), lists_with([0.0] * 3, [[2.0], [0.0], [1.0]]), np.array([1.0, 0.0, 1.0]), np.zeros(1)
-    )
+    lists = lists_with([0.0] * 3, [[2.0], [0.0], [1.0]])
+    value, _ = negative_log_likelihood(np.ones(1), lists, np.array([1.0, 0.0, 1.0]), np.zeros(1))
     e = np.exp([2.0, 0.0, 1.0])
     assert value == pytest.approx(-np.log((e[0] + e[2]) / e.sum()))
 
@@ -58,7 +51,7 @@ def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) 
     for start in (None, np.array([5.0, -5.0, 5.0])):
         found = Likelihood(variance=variance).run(problem, start, 0, Clock(problem))
         _, gradient = objective(nbest, variance, found.weights)
-        assert np.abs(gradient).max() <= 10 * GRADIENT_TOLERANCE * nbest.n_lists
+        assert np.abs(gradient).max() <= 10 * likelihood.GRADIENT_TOLERANCE * nbest.n_lists
 
 
 def logistic_regression(points: FloatArray, labels: np.ndarray, strength: float) -> FloatArray:
@@ -90,7 +83,9 @@ def test_the_prior_holds_in_the_callers_scaling() -> None:
 def test_for_bleu_the_gold_hypothesis_has_the_best_smoothed_sentence_bleu() -> None:
     # (4 4 3 3 2 2 1 1) is perfect; (3 4 2 3 1 2 0 1) has a smoothed BLEU of (3/4 * 3/4 * 2/3 * 1/2)^(1/4)
     statistics = np.array([[3, 4, 2, 3, 1, 2, 0, 1, 4], [4, 4, 3, 3, 2, 2, 1, 1, 4]], dtype=float)
-    assert own_losses(Bleu(), statistics) == pytest.approx([1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0])
+    assert likelihood.own_losses(Bleu(), statistics) == pytest.approx(
+        [1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0]
+    )
     assert statistics[0, 2] == 2.0  # the caller's array is left alone
 
 
@@ -150,9 +145,7 @@ def test_folds_of_ratios_and_single_lists_are_taken_too() -> None:
     assert lpmert.minimize(lists_of_two(0, n_lists=1), method=METHOD).loss == 0.0
 
 
-def lists_with(
-    losses: list[float], features: list[list[float]] | None = None, offsets: list[int] | None = None
-) -> AllHypotheses:
+def lists_with(losses: Any, features: Any = None, offsets: list[int] | None = None) -> AllHypotheses:
     rows = np.zeros((len(losses), 1)) if features is None else np.array(features)
     ends = np.array([0, len(losses)] if offsets is None else offsets)
     return AllHypotheses(rows, ends, np.array(losses)[:, None], np.ones(rows.shape[1]))
@@ -160,20 +153,17 @@ def lists_with(
 
 def sampled(method: Pro, losses: FloatArray, offsets: list[int] | None = None) -> FloatArray:
     """Pairs [n, 2] of the better and the worse row."""
-    lists = lists_with(losses.tolist(), offsets=offsets)
+    lists = lists_with(losses, offsets=offsets)
     return np.column_stack(method.sample(lists, losses, np.random.default_rng(0)))
 
 
-def test_pairs_differ_enough_and_the_better_one_comes_first() -> None:
+def test_pairs_differ_enough_the_better_one_comes_first_and_those_that_differ_most_are_kept() -> None:
     pairs = sampled(Pro(pairs=5000), np.array([0.0, 0.04, 0.5, 0.2, 0.52]))
     # 0-1 and 2-4 are closer than 0.05
     assert {*map(tuple, pairs)} == {(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (3, 2), (3, 4)}
-
-
-def test_only_the_pairs_that_differ_most_are_kept() -> None:
-    pairs = sampled(Pro(pairs=7), np.arange(20.0))
-    assert len(pairs) == 7
-    assert np.diff(pairs).min() >= 18  # of 5000 draws among 400 about 75 differ by 18 or 19
+    few = sampled(Pro(pairs=7), np.arange(20.0))
+    assert len(few) == 7
+    assert np.diff(few).min() >= 18  # of 5000 draws among 400 about 75 differ by 18 or 19
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0])
@@ -196,9 +186,7 @@ def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
     both = np.vstack([differences, -differences])  # pairs twice
     expected = logistic_regression(both, np.repeat([1, -1], len(better)), 1.0)
     assert solve(method, Problem(nbest), seed=5).weights == pytest.approx(expected, abs=1e-5)
-
-
-def test_pro_without_any_pair_says_so() -> None:
+    # without any pair it says so
     assert lpmert.minimize(NBest([[1.0], [2.0]], [0, 2], [0.0, 0.01]), method="pro").counters["pairs"] == 0
 
 
@@ -227,9 +215,7 @@ def test_mira_moves_just_far_enough_within_its_step(step: float, start: float, v
         ([[0.0], [1.0], [-3.0]], 1, 1.0 - 2.5),
     ],
 )
-def test_hope_is_good_and_likely_fear_is_bad_and_likely(
-    features: list[list[float]], updates: int, average: float
-) -> None:
+def test_hope_is_good_and_likely_fear_is_bad_and_likely(features: list[Any], updates: int, average: float) -> None:
     walk = Walk(inf, lists_with([1.0, 2.5, 5.0], features), SumOfLosses(), np.ones(1))
     walk.pass_over(np.array([0]))
     assert (walk.updates, walk.average) == (updates, pytest.approx([average]))
@@ -266,8 +252,7 @@ def test_any_metric_will_do_and_lists_without_any_choice_need_no_search(name: st
     for region in (None, Region(nonnegative=True)):
         problem = Problem(nbest, "f1", region=region)
         result = solve(SMALL[name], problem)
-        assert result.loss == problem.evaluate(result.weights).loss
-        assert problem.inside(result.weights)
+        assert (problem.evaluate(result.weights).loss, problem.inside(result.weights)) == (result.loss, True)
 
 
 @pytest.mark.parametrize(
@@ -297,19 +282,12 @@ def test_grid_is_relative_to_the_reference_its_sign_and_the_scale_of_features() 
     assert solve(Grid(points=6), Problem(nbest)).loss == solve(Grid(points=6), Problem(scaled)).loss
 
 
+MANY = partial(solve, problem=Problem(some_lists(dimension=6)))
 test_what_makes_no_sense_is_refused = refused(
     [
         (MethodError, "folds", lambda: Likelihood(folds=1)),
-        (
-            MethodError,
-            "'ctc' is not a feature that varies; those are feature1",
-            lambda: lpmert.minimize(some_lists(), method=Grid(reference="ctc")),
-        ),
-        (
-            MethodError,
-            "more than 1,000,000 points",
-            lambda: lpmert.minimize(some_lists(dimension=6), method=Grid(points=30)),
-        ),
+        (MethodError, "'ctc' is not a feature that varies; those are feature1", partial(MANY, Grid(reference="ctc"))),
+        (MethodError, "more than 1,000,000 points", partial(MANY, Grid(points=30))),
     ]
 )
 

@@ -16,18 +16,9 @@ from lpmert import Problem, core
 from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods import Cells, Incumbent
+from lpmert.methods.cells import nodes
 from lpmert.methods.cells.cells import CellsSearch
-from lpmert.methods.cells.nodes import (
-    WIDER,
-    Fields,
-    NodeSettings,
-    Precision,
-    binary_places,
-    faces,
-    precision_of,
-    whole_box,
-    whole_cone,
-)
+from lpmert.methods.cells.nodes import Fields, faces, precision_of, whole_box, whole_cone
 from lpmert.methods.choices.ratio import UNIT, Ratio, ratio_lists
 from lpmert.metrics import error_rate
 from lpmert.model.canonical import CanonicalWeights
@@ -71,16 +62,10 @@ def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) 
     return [[c + r * x for c, r, x in zip(*box, exact(row), strict=True)] for row in shares]
 
 
-def core_search(
-    lists: SortedLists,
-    *,
-    boxed: bool,
-    leaf_lists: int = 0,
-    ratio: Ratio | None = None,
-    precision: Precision | None = None,
-) -> Any:
+def core_search(lists: SortedLists, *, boxed: bool, leaves: int = 0, ratio: Any = None, precision: Any = None) -> Any:
     """A search over boxes or cones, of sums of losses unless there is a ratio, with no node yet."""
-    settings = NodeSettings(1, leaf_lists, 0, len(lists.offsets), most_stalled=100, hopeless=100, row_work=4, levels=8)
+    sizes = 1, leaves, 0, len(lists.offsets)
+    settings = nodes.NodeSettings(*sizes, most_stalled=100, hopeless=100, row_work=4, levels=8)
     precision = (precision or precision_of(lists)) if boxed else None
     search = core.cell_search(lists.native(), ratio, precision, settings)
     search.renew(np.zeros(lists.rows.shape[1]))
@@ -165,19 +150,12 @@ def test_ties_on_a_side_count_where_nothing_is_rounded(scale: float) -> None:
     assert not beats(columns, 0, 1, (centre, radius * (1.0 + 2.0**-20)), exactly=True)
 
 
-@pytest.mark.parametrize(
-    ("first", "places"),
-    [
-        ([1.0, 2.0], 49 - 3),  # the largest sum is 7
-        ([0.25, 2.0], 49 - 3 - 10),
-        ([0.1, 2.0], -1),
-        ([1e15, 2.0], -1),
-        ([1e308, 1e308], -1),
-    ],
-)
-def test_sums_are_called_exact_only_where_they_are(first: list[float], places: int) -> None:
-    lists = sorted_lists(np.array([first, [3.0, -4.0]]), np.array([0, 2]), np.arange(2))
-    assert binary_places(lists) == places
+def test_sums_are_called_exact_only_where_they_are() -> None:
+    # the largest sum is 7
+    places = {(1.0, 2.0): 49 - 3, (0.25, 2.0): 49 - 3 - 10, (0.1, 2.0): -1, (1e15, 2.0): -1, (1e308, 1e308): -1}
+    for first, expected in places.items():
+        lists = sorted_lists(np.array([first, [3.0, -4.0]]), np.array([0, 2]), np.arange(2))
+        assert nodes.binary_places(lists) == expected
 
 
 @pytest.mark.parametrize(
@@ -222,7 +200,7 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
         normals = box_normals(centre, radius)
         assert normals.shape == (2 * n_features - 1, n_features)
         assert all(least_product(normal, centre, radius) > 0 for normal in normals.tolist())
-        outside = sum(least_product(normal, centre, radius * WIDER * 1.001) < 0 for normal in normals.tolist())
+        outside = sum(least_product(normal, centre, radius * nodes.WIDER * 1.001) < 0 for normal in normals.tolist())
         assert outside == 2 * n_features - 2  # all but the face itself
 
 
@@ -307,8 +285,8 @@ def test_boxes_are_refused_where_there_are_none() -> None:
     region = lpmert.Region(cosine=0.5, around=[1.0, 1.0, 1.0, 1.0])
     with pytest.raises(lpmert.MethodError, match="set simplices"):
         lpmert.minimize(nbest, method=Cells(shape="boxes"), region=region)
-    result = lpmert.minimize(nbest, method=Cells(), region=region)
-    assert result.loss == lpmert.minimize(nbest, method="choices", region=region).loss == result.lower_bound
+    cells, choices = (lpmert.minimize(nbest, method=method, region=region) for method in ("cells", "choices"))
+    assert cells.lower_bound == cells.loss == choices.loss
 
 
 BESIDE = [[0.0, 0.0], [-0.5 - 2.0**-25, 1.0], [-0.5 + 2.0**-40, 1.0], [0.0, 0.0]]
@@ -334,7 +312,7 @@ def test_a_leaf_is_closed_only_by_weights_that_surely_decode_to_what_was_found(
     counts = np.column_stack([errors, np.full(len(rows), 8.0)])
     metric, length = error_rate(), 8.0 * (len(ends) - 1)
     ratio = Ratio(metric.kind, metric.parameters, counts, np.zeros(2), counts.max(axis=0), np.arange(len(rows)))
-    search = core_search(lists, boxed=True, leaf_lists=10, ratio=ratio if as_ratio else None)
+    search = core_search(lists, boxed=True, leaves=10, ratio=ratio if as_ratio else None)
     search.aim(below, below / length if as_ratio else 1.0)
     settled = counts[4:].sum(axis=0)[: 2 * as_ratio]
     search.push(in_pairs(lists, whole_box(lists, np.array([1.0, 0.25]), np.array([0.0, 0.25]), settled)))
@@ -348,20 +326,20 @@ def open_boxes(problem: Problem, budget: int) -> list[Fields]:
     """What is open on every face after so much work, with nothing known to be good."""
     form = problem.canonical
     start = Incumbent(form.cost_of_loss(1.0), CanonicalWeights(np.ones(form.n_features)), "")
-    nodes = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)._nodes
+    opened = CellsSearch(Cells(shape="boxes", leaf_lists=0), form, start)._nodes
     found: list[Fields] = []
     for face in faces(form.n_features):
-        nodes.propagate_root(face, start.cost)
-        if nodes.n_nodes:
-            nodes.explore(start.cost, budget)
-        while nodes.n_nodes:
-            found.append(nodes.top())
+        opened.propagate_root(face, start.cost)
+        if opened.n_nodes:
+            opened.explore(start.cost, budget)
+        while opened.n_nodes:
+            found.append(opened.top())
             # Prices change, and with them which of a pair is the dearer one: looked up anew, nothing else is found.
-            charged, packed = nodes._core.conflicts(1 << 60), nodes.nodes()[-1]
-            nodes.drop_top()
-            nodes.load(packed)
-            assert nodes._core.conflicts(1 << 60) == charged
-            nodes.drop_top()
+            charged, packed = opened._core.conflicts(1 << 60), opened.nodes()[-1]
+            opened.drop_top()
+            opened.load(packed)
+            assert opened._core.conflicts(1 << 60) == charged
+            opened.drop_top()
     return found
 
 
@@ -370,9 +348,8 @@ def prices(box: Fields, offsets: np.ndarray) -> dict[int, dict[int, int]]:
     found = []
     for rows in starmap(slice, pairwise(box["ends"].tolist())):
         assert (np.diff(box["costs"][rows]) >= 0).all()
-        found.append(
-            dict(zip(box["ids"][rows].tolist(), (box["costs"][rows] - box["costs"][rows][0]).tolist(), strict=True))
-        )
+        dearer = box["costs"][rows] - box["costs"][rows][0]
+        found.append(dict(zip(box["ids"][rows].tolist(), dearer.tolist(), strict=True)))
     assert (box["steps"] >= 0).all()
     pairs = zip(box["cheap"].tolist(), box["dear"].tolist(), box["steps"].tolist(), strict=True)
     found += [{cheap: 0, dear: step} for cheap, dear, step in pairs]
