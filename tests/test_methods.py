@@ -84,9 +84,8 @@ def ended_by_program(one: Case, method: str | Method, **settings: Any) -> Status
         return Status.HEURISTIC
     result = lpmert.minimize(one.data, method=method, region=one.region, **settings)
     slack, least = 2e-6 * float(np.abs(one.statistics).sum()), float(one.least)
-    about = (
-        f"{one.name}: {method} says {result.status.name} {result.loss!r}, bound {result.lower_bound!r}, not {least!r}"
-    )
+    said = f"{result.status.name} {result.loss!r}, bound {result.lower_bound!r}, not {least!r}"
+    about = f"{one.name}: {method} says {said}"
     assert abs(result.loss - float(one.attained(result.weights.tolist())[0])) <= 1e-9 * slack, about
     assert result.lower_bound <= least + 1e-6 * slack, about
     if result.status in (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE):
@@ -201,8 +200,7 @@ def test_methods_agree_beyond_the_reach_of_brute_force(wide: bool, seeds: range)
             results = [lpmert.minimize(lists.nbest, method=method) for method in methods]
             assert {result.status for result in results} == {Status.OPTIMAL}
             losses = {loss_of(lists, exact_decode(lists, result.weights)[0]) for result in results}
-            assert losses == {result.loss for result in results}
-            assert len(losses) == 1
+            assert losses == {results[0].loss} == {result.loss for result in results}
 
 
 @seeds(range(40, 41), range(1300, 1330))
@@ -342,8 +340,7 @@ def test_threads_give_the_same_search_and_pieces_the_same_optimum(
         cut = [solve(method=method, jobs=jobs, node_limit=alone.counters["nodes"] // 3) for jobs in (1, 4)]
         resumed, pieces = in_pieces(partial(solve, method=method), tmp_path / "kept", 3)
     proved = solve(method="cells" if name == "choices" else "choices")
-    assert all(same(alone, one) for one in others)
-    assert same(*cut)
+    assert all(same(*pair) for pair in ((alone, others[0]), (alone, others[1]), cut))
     assert cut[0].lower_bound <= alone.loss <= cut[0].loss
     assert pieces > 1
     assert {one.status for one in (alone, resumed, proved)} == {Status.OPTIMAL}
@@ -405,10 +402,9 @@ SEARCHES = [
 @pytest.mark.parametrize(("name", "options"), SEARCHES, ids=described)
 def test_heuristics_tell_what_weights_lose_and_prove_nothing(name: str, options: dict[str, str], seeds: range) -> None:
     """Their loss is what decoding gives, no less than the least unless by a tie, and inside the region."""
-    method = METHODS.build(name).configured({**CHEAP.get(name, {}), **options})
-    solved = 0
-    kinds = list(enumerate(FEATURES))
-    for k, kind in kinds if len(seeds) > 1 else kinds[:: 6 if name == "annealing" else 3]:  # which takes seconds each
+    method, solved = METHODS.build(name).configured({**CHEAP.get(name, {}), **options}), 0
+    step = 1 if len(seeds) > 1 else 6 if name == "annealing" else 3  # which takes seconds each
+    for k, kind in [*enumerate(FEATURES)][::step]:
         for seed, region in product(seeds, ("", REGIONS[k % len(REGIONS)])):
             worths = (*EASY, *(METRICS if method.takes_ratios else ()))
             worth = worths[(k + seed) % len(worths)]
@@ -448,8 +444,7 @@ def test_limits_end_a_heuristic_with_the_best_weights_so_far(name: str) -> None:
     for limits in ({"time_limit": 0.0}, {"node_limit": 2}, {"target": 1e9}, stop, {"memory_limit": 1}):
         result = lpmert.minimize(lists.nbest, method=name, **limits)
         assert result.loss == float(loss_of(lists, exact_decode(lists, result.weights)[0]))
-        assert result.lower_bound is None
-        assert all(bound is None for _, bound, _ in result.trace)
+        assert {result.lower_bound, *(bound for _, bound, _ in result.trace)} == {None}
         losses = [loss for _, _, loss in result.trace]
         assert losses == sorted(losses, reverse=True)
         if METHODS.find(name).minimises and losses:  # msr looks at smoothed losses on its way, and at the end once more
@@ -475,16 +470,12 @@ def test_line_searches_of_lattices_end_no_lower_than_the_least_loss(directions: 
             assert result.loss <= before.loss + 1e-12 or before.tied_lists, one.name
 
 
-@pytest.mark.parametrize(
-    "method",
-    [Annealing(held_out=0.5), Mira(), Och(restarts=2), Pro(), RandomSearch(draws=40)],
-    ids=lambda one: one.name,
-)
-def test_another_seed_finds_other_weights(method: Method) -> None:
+def test_another_seed_finds_other_weights() -> None:
     nbest = gaussian_lists(1, lists=30, hypotheses=8, features=7).nbest
-    found = [lpmert.minimize(nbest, method=method, seed=seed).weights.tolist() for seed in (1, 1, 2, 3)]
-    assert found[0] == found[1]
-    assert any(weights != found[0] for weights in found[2:])  # two seeds may end in the same optimum
+    for method in (Annealing(held_out=0.5), Mira(), Och(restarts=2), Pro(), RandomSearch(draws=40)):
+        found = [lpmert.minimize(nbest, method=method, seed=seed).weights.tolist() for seed in (1, 1, 2, 3)]
+        assert found[0] == found[1], method
+        assert any(weights != found[0] for weights in found[2:]), method  # two seeds may end in the same optimum
 
 
 @seeds(range(8000, 8002), range(8100, 8140))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations, pairwise, product
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,10 +42,9 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 
 def test_the_bound_beats_the_sum_of_minima_where_no_search_ends() -> None:
     lists = gaussian_lists(6, lists=60, hypotheses=20, features=10)
-    oracle = sum(lists.losses[begin:end].min() for begin, end in pairwise(lists.offsets))
     result = lpmert.minimize(lists.nbest, method="groups", node_limit=3000)
     assert result.status is Status.NODE_LIMIT
-    assert oracle < result.lower_bound < result.loss
+    assert lists.losses.reshape(60, 20).min(axis=1).sum() < result.lower_bound < result.loss
 
 
 def blocks(*parts: Lists) -> Lists:
@@ -89,9 +89,7 @@ def test_the_optima_of_independent_parts_add_up_to_a_proved_optimum() -> None:
 
 @needs_shared
 @pytest.mark.slow
-def test_all_swahili_lists_have_a_bound_above_the_sum_of_minima_in_30_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_swahili_lists_have_a_bound_above_their_minima_in_30_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """And better weights than descents from twenty starts; the time is the processor's."""
     monkeypatch.setattr("lpmert.search.incumbent.DEFAULT_BUDGET", DEFAULT_BUDGET)
     nbest, begin = swahili(), time.process_time()
@@ -110,10 +108,8 @@ def test_the_optimum_is_never_called_proved_on_the_word_of_a_solver() -> None:
     """The signature names its settings, but no clock."""
     nbest = gaussian_lists(0, lists=8, hypotheses=4, features=3).nbest
     results = [lpmert.minimize(nbest, method="mip", time_limit=limit) for limit in (None, 50, 60)]
-    assert results[0].loss > 0
-    assert {result.status for result in results} == {Status.OPTIMAL_TO_TOLERANCE}
-    (signature,) = {result.signature for result in results}
-    assert "method:mip|" in signature
+    ((status, signature),) = {(result.status, result.signature) for result in results}
+    assert (status, "method:mip|" in signature, results[0].loss > 0) == (Status.OPTIMAL_TO_TOLERANCE, True, True)
 
 
 def test_selections_that_only_ties_reach_are_cut_off() -> None:
@@ -133,48 +129,38 @@ def test_all_solvers_that_are_there_agree() -> None:
         assert solver in result.signature or solver == "HiGHS"
 
 
-Rows = tuple[FloatArray, IntArray]
-
-
 def attained_by(features: FloatArray, offsets: IntArray) -> list[list[int]]:
     return [chosen.tolist() for chosen, _ in attainable_selections(LinOptimizer(features, offsets))]
 
 
-def joined(blocks: Iterable[ArrayLike]) -> Rows:
+def joined(blocks: Iterable[ArrayLike]) -> tuple[FloatArray, IntArray]:
     arrays = [np.asarray(block, dtype=np.float64) for block in blocks]
     return np.concatenate(arrays), np.cumsum([0, *map(len, arrays)])
 
 
-def threshold_functions(width: int) -> Rows:
-    return joined([(0,) * (width + 1), (1, *x)] for x in product((0, 1), repeat=width))
-
-
-def permutations(width: int) -> Rows:
-    return joined(combinations(np.eye(width), 2))
-
-
-def binary_trees(width: int) -> Rows:
-    return joined(np.eye(width)[i:j] for i in range(width) for j in range(i + 2, width + 1))
-
-
-def resonance_arrangement(width: int) -> Rows:
-    return joined([(0,) * width, x] for x in product((0, 1), repeat=width) if any(x))
+THINGS: dict[str, Callable[[int], Any]] = {
+    "threshold functions": lambda n: ([(0,) * (n + 1), (1, *x)] for x in product((0, 1), repeat=n)),
+    "permutations": lambda n: combinations(np.eye(n), 2),
+    "binary trees": lambda n: (np.eye(n)[i:j] for i in range(n) for j in range(i + 2, n + 1)),
+    "resonance arrangement": lambda n: ([(0,) * n, x] for x in product((0, 1), repeat=n) if any(x)),
+}
+"""Lists of which each attainable selection stands for one of these."""
 
 
 @pytest.mark.parametrize(
     ("of", "counts"),
     [
-        (threshold_functions, {2: 14, 3: 104}),
-        many_more(threshold_functions, {4: 1882}),
-        (permutations, {3: 6, 4: 24, 5: 120}),
-        (binary_trees, {3: 5, 4: 14, 5: 42}),
-        many_more(binary_trees, {6: 132}),
-        (resonance_arrangement, {2: 6, 3: 32}),
-        many_more(resonance_arrangement, {4: 370}),
+        ("threshold functions", {2: 14, 3: 104}),
+        many_more("threshold functions", {4: 1882}),
+        ("permutations", {3: 6, 4: 24, 5: 120}),
+        ("binary trees", {3: 5, 4: 14, 5: 42}),
+        many_more("binary trees", {6: 132}),
+        ("resonance arrangement", {2: 6, 3: 32}),
+        many_more("resonance arrangement", {4: 370}),
     ],
 )
-def test_selections_are_as_many_as_the_things_they_stand_for(of: Callable[[int], Rows], counts: dict[int, int]) -> None:
-    assert {width: len(attained_by(*of(width))) for width in counts} == counts
+def test_selections_are_as_many_as_the_things_they_stand_for(of: str, counts: dict[int, int]) -> None:
+    assert {width: len(attained_by(*joined(THINGS[of](width)))) for width in counts} == counts
 
 
 def test_random_pairs_have_as_many_selections_as_hyperplanes_have_regions() -> None:
@@ -252,8 +238,6 @@ def test_middles_lie_in_the_cells_that_the_events_lead_to():
     assert critical.widths.sum() == pytest.approx(2 * np.pi)
 
 
-WIDE = "132 orders of magnitude"
-
 # The first list wants a > 0, the second a + b < 0; the third wants b < 0, the fourth b > 0.
 ROWS = [[0, 0], [1e-140, 0], [-1, 0], [0, 0], [1, 1], [0, 0], [0, -1], [0, 0], [0, -1], [0, -2]]
 TOO_WIDE = lpmert.NBest(ROWS, [0, 3, 5, 7, 10], [1, 0, 1, 0, 1, 1, 0, 0, 1, 1])
@@ -263,7 +247,7 @@ test_what_a_method_does_not_take_is_refused = refused(
     [
         (MethodError, "highs", partial(lpmert.minimize, THREE, method=Mip(solver="cplox"))),
         (MethodError, "two features", partial(lpmert.minimize, THREE, method="sweep")),
-        (DataError, f"feature 1 span more than {WIDE}", partial(lpmert.minimize, TOO_WIDE, method="sweep")),
+        (DataError, "feature 1 span more than 132 orders", partial(lpmert.minimize, TOO_WIDE, method="sweep")),
     ]
 )
 
@@ -282,5 +266,4 @@ def test_an_enumeration_that_was_given_up_in_a_step_is_never_at_its_end() -> Non
     with pytest.raises(OutOfTime):
         search.advance()
     search.advance()
-    assert not search.finished
-    assert search.lower_bound == 0
+    assert (search.finished, search.lower_bound) == (False, 0)

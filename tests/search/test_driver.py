@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from math import inf, nextafter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -35,9 +38,7 @@ from lpmert.system.memory import Allowance
 
 
 def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:
-    assert relative_gap(0.0, -1.0) == inf
-    assert relative_gap(0.0, 0.0) == 0.0
-    assert relative_gap(-2.0, -3.0) == 0.5
+    assert [relative_gap(*ends) for ends in ((0.0, -1.0), (0.0, 0.0), (-2.0, -3.0))] == [inf, 0.0, 0.5]
 
 
 def test_a_loss_of_which_more_than_its_last_digits_is_rounded_away_is_no_proof() -> None:
@@ -46,7 +47,6 @@ def test_a_loss_of_which_more_than_its_last_digits_is_rounded_away_is_no_proof()
     assert lpmert.minimize(NBest(features, offsets, [0.0, 2.0**62, unit, 0.0])).status is Status.OPTIMAL
     found = lpmert.minimize(NBest(features, offsets, [0.0, 2.0**62, 1.4 * unit, 0.0]))
     assert found.status is Status.OPTIMAL_TO_TOLERANCE
-    assert found.lower_bound is not None
     assert found.lower_bound <= found.loss == 1.4 * unit
 
 
@@ -56,9 +56,8 @@ def test_weights_on_lattices_hold_only_where_no_tie_decides() -> None:
     problem = LatticeProblem(lattices, "wer")
     tied, clear = CallerWeights(np.array([0.5, 0.5])), CallerWeights(np.array([1.0, 0.5]))
     losses = [problem.decode(weights).loss for weights in (tied, clear)]
-    assert _holds(problem, clear, losses[1])
-    assert not _holds(problem, clear, losses[1] + 1)
-    assert not _holds(problem, tied, losses[0])
+    said = (clear, losses[1]), (clear, losses[1] + 1), (tied, losses[0])
+    assert [_holds(problem, *one) for one in said] == [True, False, False]
 
 
 def test_a_search_that_stops_before_its_first_unit_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,11 +73,8 @@ def test_a_search_that_stops_before_its_first_unit_is_resumed(tmp_path: Path, mo
     assert again.loss == again.lower_bound == whole.loss
 
 
-NBEST, COUNTED = (random_nbest(lists=10, size=6, kind=kind) for kind in ("loss", "f1"))
-
-
 def test_ctrl_c_in_a_function_leaves_the_best_weights_that_it_has_shown() -> None:
-    shown = np.array([0.3, -1.0, 0.2])
+    shown, nbest = np.array([0.3, -1.0, 0.2]), random_nbest()
 
     @dataclass(frozen=True)
     class Pressed(Comparator):
@@ -88,21 +84,17 @@ def test_ctrl_c_in_a_function_leaves_the_best_weights_that_it_has_shown() -> Non
             clock.keep(shown)
             raise KeyboardInterrupt
 
-    result = lpmert.minimize(NBEST, method=Pressed())
-    problem = lpmert.Problem(NBEST)
+    result, problem = lpmert.minimize(nbest, method=Pressed()), Problem(nbest)
     expected = problem.evaluate(problem.coordinates.to_caller(shown))
-    assert (result.status, result.loss) == (Status.INTERRUPTED, expected.loss)
-    assert [point[1:] for point in result.trace] == [(None, expected.loss)]
+    found = result.status, result.loss, [point[1:] for point in result.trace]
+    assert found == (Status.INTERRUPTED, expected.loss, [(None, expected.loss)])
 
 
 def test_a_fraction_is_not_proved_by_additive_searches_that_prove_nothing() -> None:
     region = Region(cosine=0.9, around={"feature1": 1.0, "feature2": 0.0, "feature3": 0.0})
-    exact, published = (
-        lpmert.minimize(COUNTED, metric="f1", region=region, method=LpMert(cosine_test=test))
-        for test in ("exact", "published")
-    )
-    assert exact.status is Status.OPTIMAL
-    assert (published.status, published.lower_bound) == (Status.HEURISTIC, None)
+    solve = partial(lpmert.minimize, random_nbest(lists=10, size=6, kind="f1"), metric="f1", region=region)
+    exact, published = (solve(method=LpMert(cosine_test=test)) for test in ("exact", "published"))
+    assert (exact.status, published.status, published.lower_bound) == (Status.OPTIMAL, Status.HEURISTIC, None)
     assert published.loss >= exact.loss
 
 
@@ -129,42 +121,32 @@ def test_weights_come_back_exactly_where_some_cost_less(method: str, worth: str,
             assert found.result is not None, f"{case.name}: none below {cutoff!r} of {least!r}"
             assert found.result.loss < cutoff
             assert abs(found.result.loss - least) <= off
-            assert found.bound == found.result.lower_bound
-            assert found.least_met == found.result.loss
+            assert (found.bound, found.least_met) == (found.result.lower_bound, found.result.loss)
         for cutoff in (least, nextafter(least, -inf), least - 0.5, least - 1.0):
             found = _below(case, cutoff, method)
             assert found.result is None or found.result.loss < cutoff <= least + off
             if found.result is None:
                 assert found.status.finished
-                assert found.bound <= least + off
-                assert found.bound >= cutoff, f"{case.name}: {found.bound!r} below {cutoff!r} of {least!r}"
+                assert cutoff <= found.bound <= least + off, (
+                    f"{case.name}: {found.bound!r} below {cutoff!r} of {least!r}"
+                )
                 assert least - off <= found.least_met < inf
 
 
-MANY = random_nbest(8, lists=40, size=6, dimension=4)
-MANY = replace(MANY, statistics=2.0 * MANY.statistics)  # losses are even: so are costs, in their unit
-
-
-def test_a_search_that_is_stopped_bounds_all_weights_and_says_that_it_was() -> None:
-    lists, method = Problem(MANY), METHODS.build("choices")
-    least = search_below(lists, inf, method).bound
-    begun = search_below(lists, inf, method, Limits(node_limit=1))
-    assert not begun.status.finished
+def test_a_search_that_is_stopped_bounds_all_weights_and_says_so_and_a_cutoff_prunes_from_the_start() -> None:
+    nbest = random_nbest(8, lists=40, size=6, dimension=4)
+    # losses are even: so are costs, in their unit
+    lists, few = Problem(replace(nbest, statistics=2.0 * nbest.statistics)), Limits(node_limit=1)
+    below = partial(search_below, lists, method=METHODS.build("choices"))
+    least = below(inf).bound
+    begun, none = below(inf, limits=few), below(least, limits=few)
+    assert (begun.status.finished, none.status.finished, none.result) == (False, False, None)
     assert begun.bound < least <= begun.result.loss
-    none = search_below(lists, least, method, Limits(node_limit=1))
-    assert none.result is None
-    assert not none.status.finished
-    assert none.bound < least
-    assert none.least_met >= least
-
-
-def test_the_cutoff_prunes_from_the_start() -> None:
-    lists = Problem(MANY)
-    oracle = float(np.minimum.reduceat(MANY.statistics[:, 0], MANY.offsets[:-1]).sum())
+    assert none.bound < least <= none.least_met
+    oracle = 2.0 * float(np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1]).sum())
     for cutoff in (oracle, oracle - 1.0, oracle - 7.0):
-        found = search_below(lists, cutoff, METHODS.build("choices"), Limits(node_limit=1))
-        assert found.status.finished
-        assert found.result is None
+        found = below(cutoff, limits=few)
+        assert (found.status.finished, found.result) == (True, None)
         assert cutoff <= found.bound <= oracle
 
 
@@ -195,27 +177,20 @@ def test_cones_that_wait_for_exact_arithmetic_count_in_the_bound() -> None:
     search = CellsSearch(Cells(), form, Incumbent(form.dearest, CanonicalWeights(np.ones(3)), ""), roots=[])
     assert search.finished
     search._awaiting_exact.append(OpenNode(0, np.zeros(1)))
-    assert search.lower_bound == 0
-    assert not search.finished
+    assert (search.lower_bound, search.finished) == (0, False)
 
 
 @long_searches()
 @pytest.mark.parametrize("shape", ["simplices", "boxes"])
 def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest = problem_of(7, 400)
-    whole = lpmert.minimize(nbest, method=Cells(shape=shape))
+    solve = partial(lpmert.minimize, nbest, method=Cells(shape=shape))
+    whole = solve()
     monkeypatch.setattr(nodes, "_ROOM", 1)
-    grown = lpmert.minimize(nbest, method=Cells(shape=shape))
-    assert same(whole, grown)  # what there is room for in the beginning makes no difference
-    asked = 0
-
-    def spent(_: Allowance) -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 20
-
-    monkeypatch.setattr(Allowance, "spent", property(spent))
-    cut = lpmert.minimize(nbest, method=Cells(shape=shape))
+    assert same(whole, solve())  # what there is room for in the beginning makes no difference
+    asked = count()
+    monkeypatch.setattr(Allowance, "spent", property(lambda _: next(asked) >= 20))
+    cut = solve()
     assert cut.status is Status.MEMORY_LIMIT
     assert cut.lower_bound < whole.loss <= cut.loss
     assert lpmert.evaluate(nbest, cut.weights).loss == cut.loss
@@ -223,9 +198,6 @@ def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypa
 
 @long_searches()
 def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("broken unit")
-
-    monkeypatch.setattr(NodeSearch, "explore", broken)
+    monkeypatch.setattr(NodeSearch, "explore", MagicMock(side_effect=RuntimeError("broken unit")))
     with pytest.raises(RuntimeError, match="broken unit"):
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
