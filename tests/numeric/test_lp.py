@@ -48,7 +48,7 @@ def check(features: FloatArray, offsets: IntArray, chosen: Mapping[int, int], ve
     assert verdict.weights is None
 
 
-def decided(choices: tuple[FloatArray, IntArray, dict[int, int]], attainable: bool) -> None:
+def check_choices(choices: tuple[FloatArray, IntArray, dict[int, int]], attainable: bool) -> None:
     """Assert that a choice of rows of lists comes out as this, and that the verdict holds."""
     features, offsets, chosen = choices
     verdict = LinOptimizer(features, offsets).solve(asked(chosen))
@@ -125,7 +125,7 @@ def test_coefficients_that_highs_would_drop_still_decide(tiny: float) -> None:
         ([(1.0, tiny), (-1.0, tiny), (0.0, -1.0)], False),
         ([(1.0, tiny, 0.0), (-1.0, 0.0, tiny), (0.0, -1.0, 1.0), (0.0, 1.0, -1.0 + 2**-50)], True),
     ):
-        decided(pairs(*rows), attainable)
+        check_choices(pairs(*rows), attainable)
 
 
 def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
@@ -139,7 +139,7 @@ def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
 @pytest.mark.parametrize("last", [-1 - 2**-52, -1 + 2**-53, -1.0])
 def test_nearly_opposite_rows_are_told_from_opposite_ones(scale: float, last: float) -> None:
     row = scale * np.array([0.1, 0.3, 0.7])
-    decided(pairs(tuple(row), tuple(row * [-1.0, -1.0, last])), last != -1)
+    check_choices(pairs(tuple(row), tuple(row * [-1.0, -1.0, last])), last != -1)
 
 
 @settings(max_examples=150, deadline=None)
@@ -152,7 +152,7 @@ def test_rows_that_differ_in_their_last_bits_are_settled_exactly(seed: int, widt
     features = np.concatenate([np.zeros((1, width)), bundles[0], np.zeros((1, width)), bundles[1]])
     offsets = np.cumsum([0, *(1 + len(bundle) for bundle in bundles)])
     expected = strictly_feasible((-np.concatenate(bundles)).tolist())
-    decided((features, offsets, {0: 0, 1: int(offsets[1])}), expected)
+    check_choices((features, offsets, {0: 0, 1: int(offsets[1])}), expected)
 
 
 @settings(max_examples=60, deadline=None)
