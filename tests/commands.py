@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 from shared import ROOT
 
@@ -59,6 +60,21 @@ def assert_examples_run(text: str, name: str) -> None:
     report: list[str] = []
     outcome = doctest.DocTestRunner(verbose=False).run(example, out=report.append)
     assert outcome.failed == 0, "".join(report)
+
+
+def precede(patch: pytest.MonkeyPatch, owner: Any, name: str, action: Callable[..., object]) -> None:
+    """Let each call of a function begin with this action, which is given its keywords."""
+    function = getattr(owner, name)
+
+    def later(*arguments: Any, **settings: Any) -> Any:
+        action(**settings)
+        return function(*arguments, **settings)
+
+    patch.setattr(owner, name, later)
+
+
+def press_ctrl_c(**_: object) -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 def environment(**more: str) -> dict[str, str]:

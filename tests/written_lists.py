@@ -12,11 +12,7 @@ from oracle import least_total
 
 from lpmert import NBest
 
-PACKINGS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-}
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 
 Content = str | bytes | Callable[[], bytes]  # the content of a file, or a function that makes it
 
@@ -63,7 +59,7 @@ def same(first: NBest, second: NBest, *, named: bool = True) -> bool:
     )
 
 
-FILES = {
+FILES = {  # every format that is written, and a name by which it is known
     "tsv": "lists.tsv",
     "csv": "lists.csv",
     "jsonl": "lists.jsonl",
@@ -74,7 +70,6 @@ FILES = {
     "mert": "run1.features.dat",
     "best-of-n": "candidates.jsonl",
 }
-"""Every format that is written, and a name by which it is known."""
 
 
 def small(**changes: Any) -> NBest:
@@ -95,6 +90,7 @@ def optimum(nbest: NBest) -> float:
     return least_total(nbest.dense_features().tolist(), nbest.offsets.tolist(), nbest.statistics[:, 0].tolist())
 
 
+# lists as Moses' extractor writes them
 FEATURES = """FEATURES_TXT_BEGIN_0 3 2 2 lm_0 w_0
 -1.5 2
 -1e-3 4
@@ -111,10 +107,9 @@ SCORES_TXT_BEGIN_0 0 1 2 WER
 1 4
 SCORES_TXT_END_0
 """
-"""Lists as Moses' extractor writes them."""
 
 
-LISTS = NBest(
+LISTS = NBest(  # what each of `DIALECTS` says
     [[-1.5, 2.0], [-2.25, 0.001], [3.0, -4.0]],
     [0, 2, 3],
     [0, 1, 2],
@@ -123,7 +118,6 @@ LISTS = NBest(
     statistic_names=["errors"],
     texts=['the "cat', "", "a cat"],
 )
-"""What each of `DIALECTS` says."""
 
 _ROWS: list[dict[str, Any]] = [
     {"utt": "u1", "am": -1.5, "lm": 2, "errors": 0, "hyp": 'the "cat', "more": [1, 2]},
@@ -146,8 +140,7 @@ def _nested(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_list(key: str) -> list[dict[str, Any]]:
-    return [row for row in _ROWS if row["utt"] == key]
+_OF_LISTS = {key: [row for row in _ROWS if row["utt"] == key] for key in ("u1", "u2")}
 
 
 def _arrays(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -162,14 +155,14 @@ def _below(key: str, columns: dict[str, str], *, but: str = "") -> dict[str, str
     }
 
 
-_SETS = [{"utt": key, "candidates": _of_list(key)} for key in ("u1", "u2")]
-_ARRAYS_BY_LIST = [{**_arrays(_of_list(key)), "utt": key} for key in ("u1", "u2")]
+_SETS = [{"utt": key, "candidates": rows} for key, rows in _OF_LISTS.items()]
+_ARRAYS_BY_LIST = [{**_arrays(rows), "utt": key} for key, rows in _OF_LISTS.items()]
 _DOTTED = [
     {"id.x": row["utt"], "s.am": row["am"], "s.lm": row["lm"], "e.n": row["errors"], "h": row["hyp"]} for row in _ROWS
 ]
 _LAST: dict[str, Any] = {"last_field": True, "statistics": ["errors"]}
 
-DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
+DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {  # the same lists as others write them, and options that it takes
     "TSV": ('utt\tam\tlm\terrors\thyp\nu1\t-1.5\t2\t0\tthe "cat\nu1\t-2.25\t1e-3\t1\t\nu2\t3\t-4\t2\ta cat\n', _FLAT),
     "CSV": ('utt,am,lm,errors,hyp\nu1,-1.5,2,0,"the ""cat"\nu1,-2.25,1e-3,1,\nu2,3,"-4",2,a cat\n', _FLAT),
     "JSON lines": (_lines(_ROWS), _FLAT),
@@ -215,4 +208,3 @@ DIALECTS: dict[str, tuple[str, dict[str, Any]]] = {
         {},
     ),
 }
-"""The same lists in files of people and other programs: the content, and the options that it takes."""

@@ -5,17 +5,14 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from commands import COLUMNS, ended, json_of, python, run, succeeded
+from commands import COLUMNS, ended, json_of, precede, press_ctrl_c, python, run, succeeded
 from shared import ROOT
 
 import lpmert
@@ -30,7 +27,7 @@ from lpmert.system.interrupts import Interrupts
 
 OPTIMUM = 2.0
 
-COMMANDS = {
+COMMANDS = {  # that search or judge, what each needs besides lists, and how the last line of its report begins
     "solve": ((), Status.OPTIMAL.value),
     "check": (("--weights", "-1,2"), "these weights are optimal: no weights give a lower loss"),
     "evaluate": (("--weights", "-1,2"), "margin"),
@@ -38,7 +35,6 @@ COMMANDS = {
     "tune": (("--quick",), "recommended for unseen lists"),
     "train": ((), "errors "),
 }
-"""Commands that search or judge, what each needs besides lists, and how the last line of its report begins."""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -83,24 +79,16 @@ def test_the_help_of_solve_explains_every_letter_of_the_progress() -> None:
     assert used | {"I"} == set(re.findall(r"\b[A-Z]\b", told))
 
 
-def test_a_saved_file_is_a_result_and_weights_for_any_order_of_features(table: Path, tmp_path: Path) -> None:
-    succeeded("solve", table, *COLUMNS, "-o", tmp_path / "r.json")
+def test_a_saved_file_is_a_result_and_weights_and_reading_counts_towards_the_time_limit(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["-o", tmp_path / "r.json", "--certificate", tmp_path / "proof.json", "--time-limit", 60]
+    succeeded("solve", table, *COLUMNS, *options)
     result = lpmert.Result.load(tmp_path / "r.json")
     assert (result.status, result.loss, result.lower_bound) == (Status.OPTIMAL, OPTIMUM, OPTIMUM)
-    assert result.by_name["lm"] > result.by_name["am"]
-    columns = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
-    assert json_of("check", table, *columns, "--weights", tmp_path / "r.json")["loss"] == OPTIMUM
-
-
-def test_reading_counts_towards_the_time_limit(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    succeeded("solve", table, *COLUMNS, "--certificate", tmp_path / "proof.json", "--time-limit", 60)
-    read = lpmert.read
-
-    def slowly(*arguments: Any, **settings: Any) -> lpmert.NBest:
-        time.sleep(0.2)
-        return read(*arguments, **settings)
-
-    monkeypatch.setattr(lpmert, "read", slowly)
+    other_order = ["--segment", "list", "--features", "lm,am", "--loss", "errors"]
+    assert json_of("check", table, *other_order, "--weights", tmp_path / "r.json")["loss"] == OPTIMUM
+    precede(monkeypatch, lpmert, "read", lambda **_: time.sleep(0.2))
     stopped = ended(3, "solve", table, *COLUMNS, "--time-limit", 0.1, "-o", tmp_path / "r.json")
     assert "stopped at the time limit" in stopped.stderr
     assert lpmert.Result.load(tmp_path / "r.json").seconds["read"] >= 0.2
@@ -108,30 +96,27 @@ def test_reading_counts_towards_the_time_limit(table: Path, tmp_path: Path, monk
     assert "time limit" in refused.stderr
 
 
-@pytest.mark.parametrize("given", ["--scale am=-2", "--fix am=-2", "--total 2"])
-def test_weights_are_in_the_scale_that_is_asked_for_or_fixed(table: Path, given: str) -> None:
-    found = json_of("solve", table, *COLUMNS, *given.split())
-    am, lm = found["weights"].values()
-    if given == "--total 2":
-        assert am + lm == pytest.approx(2)
-    else:
-        shown = [line.split() for line in succeeded("solve", table, *COLUMNS, *given.split()).stdout.splitlines()]
-        assert [float(row[1]) for row in shown if row[:1] == ["am"]] == [-2.0] == [am]
-        low, high = found["cell"]["ranges"]["am"]
-        assert (-math.inf if low is None else low) < -2.0 < (math.inf if high is None else high)
-    assert found["loss"] == OPTIMUM
-    assert json_of("evaluate", table, *COLUMNS, "--weights", json.dumps(found["weights"]))["loss"] == OPTIMUM
-
-
-def test_a_scale_that_no_positive_factor_reaches_is_told(table: Path) -> None:
+def test_weights_are_in_the_scale_that_is_asked_for_or_fixed_or_are_told_not_to_be(table: Path) -> None:
+    for given in ("--scale am=-2", "--fix am=-2", "--total 2"):
+        found = json_of("solve", table, *COLUMNS, *given.split())
+        am, lm = found["weights"].values()
+        if given == "--total 2":
+            assert am + lm == pytest.approx(2)
+        else:
+            shown = [line.split() for line in succeeded("solve", table, *COLUMNS, *given.split()).stdout.splitlines()]
+            assert [float(row[1]) for row in shown if row[:1] == ["am"]] == [-2.0] == [am]
+            low, high = found["cell"]["ranges"]["am"]
+            assert (-math.inf if low is None else low) < -2.0 < (math.inf if high is None else high)
+        assert found["loss"] == OPTIMUM
+        assert json_of("evaluate", table, *COLUMNS, "--weights", json.dumps(found["weights"]))["loss"] == OPTIMUM
     outcome = succeeded("solve", table, *COLUMNS, "--fix", "am=-1", "--scale", "am=1")
     assert "no positive factor brings am to 1" in outcome.stderr
     assert "-1.0000" in outcome.stdout
 
 
-@pytest.mark.parametrize(("options", "told"), [("--method sweep -v", 1), ("--method sweep", 1), ("-v", 0)])
-def test_the_log_says_where_several_jobs_are_of_no_use(table: Path, options: str, told: int) -> None:
-    assert succeeded("solve", table, *COLUMNS, "--jobs", "2", *options.split()).stderr.count("one thread") == told
+def test_the_log_says_where_several_jobs_are_of_no_use(table: Path) -> None:
+    for options, told in (("--method sweep -v", 1), ("--method sweep", 1), ("-v", 0)):
+        assert succeeded("solve", table, *COLUMNS, "--jobs", "2", *options.split()).stderr.count("one thread") == told
 
 
 def test_weights_that_are_not_optimal_are_told_by_how_much(table: Path) -> None:
@@ -145,24 +130,6 @@ def test_weights_that_are_not_optimal_are_told_by_how_much(table: Path) -> None:
     assert "2 lists: 0 at best, 5 at worst" in ties
 
 
-@pytest.mark.parametrize(
-    ("options", "holds"),
-    [
-        ("--nonnegative", lambda am, lm: am > 0 < lm),
-        ("--fix lm=2 --bounds am:-0.5..0.25", lambda am, lm: lm == 2 and -0.5 < am < 0.25),
-        ("--linear am=1,lm=-2:0..", lambda am, lm: am > 2 * lm),
-        ("--total 1 --bounds am:0.2..0.3", lambda am, lm: 0.2 < am < 0.3 and math.isclose(am + lm, 1)),
-        ("--cosine 0.999 --around 3,4", lambda am, lm: (3 * am + 4 * lm) / 5 / math.hypot(am, lm) >= 0.999),
-    ],
-)
-def test_every_limit_holds(table: Path, tmp_path: Path, options: str, holds: Callable[[float, float], bool]) -> None:
-    weights = json_of("solve", table, *COLUMNS, *options.split(), "--weights-out", tmp_path / "w.json")["weights"]
-    assert holds(weights["am"], weights["lm"])
-    assert json.loads((tmp_path / "w.json").read_text()) == weights, "with all digits"
-    shown = succeeded("solve", table, *COLUMNS, *options.split(), "-v").stdout
-    assert "inside by" in shown
-
-
 @pytest.mark.parametrize("status", Status)
 def test_only_a_run_that_did_what_was_asked_exits_with_0(status: Status) -> None:
     finished = {Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE, Status.GAP, Status.TARGET, Status.HEURISTIC}
@@ -171,13 +138,7 @@ def test_only_a_run_that_did_what_was_asked_exits_with_0(status: Status) -> None
 
 
 def test_ctrl_c_loses_only_the_proof(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = lpmert.certify
-
-    def pressed(*arguments: Any, **settings: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-        original(*arguments, **settings)
-
-    monkeypatch.setattr(lpmert, "certify", pressed)
+    precede(monkeypatch, lpmert, "certify", press_ctrl_c)
     proof = tmp_path / "proof.json"
     outcome = ended(130, "solve", table, *COLUMNS, "-o", tmp_path / "r.json", "--certificate", proof)
     assert outcome.stderr.endswith("no certificate written: interrupted\n")
@@ -207,13 +168,11 @@ def test_help_version_and_wrong_use_import_nothing_heavy() -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
-@pytest.mark.parametrize(
-    ("words", "completed"), [("sol", "solve"), ("solve --time-l", "--time-limit"), ("solve --method cel", "cells")]
-)
-def test_bash_completes_commands_options_and_names(words: str, completed: str) -> None:
-    script = 'eval "$(_LPMERT_COMPLETE=bash_source lpmert)"; ' + (
-        f"COMP_WORDS=(lpmert {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
-        '_lpmert_completion lpmert; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
+def test_bash_completes_commands_options_and_names() -> None:
+    script = 'eval "$(_LPMERT_COMPLETE=bash_source lpmert)"; '
+    for words in ("lpmert sol", "lpmert solve --time-l", "lpmert solve --method cel"):
+        script += f"COMPREPLY=(); COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+        script += '_lpmert_completion lpmert; printf "%s\\n" "${COMPREPLY[@]}"; '
     path = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    assert subprocess.check_output(["bash", "-c", script], text=True, timeout=280, env=path).split() == [completed]
+    completed = subprocess.check_output(["bash", "-c", script], text=True, timeout=280, env=path).split()
+    assert completed == ["solve", "--time-limit", "cells"]

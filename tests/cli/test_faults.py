@@ -6,6 +6,7 @@ and stderr shows no traceback.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -37,27 +38,18 @@ ONES = "1,1,1,1,1,1,1,1"
 OLD = '{"old": true}\n'
 
 
-def write_lists(path: Path, n_lists: int, size: int = 30) -> None:
-    rng = np.random.default_rng(0)
-    rows = ["\t".join(["list", *NAMES, "errors"])]
-    for number in range(n_lists):
-        for features, errors in zip(rng.normal(size=(size, 8)), rng.integers(0, 10, size=size), strict=True):
-            rows.append("\t".join([str(number), *map(repr, features.tolist()), str(errors)]))
-    path.write_text("\n".join(rows) + "\n")
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Lists that are done at once, lists that no search finishes, a certificate, and data for `mert`."""
-    folder = tmp_path_factory.mktemp("data")
-    write_lists(folder / "small.tsv", 2, 3)
-    write_lists(folder / "hard.tsv", 400)
-    write_lists(folder / "large.tsv", 2000)
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    for name, n_lists, size in (("small", 2, 3), ("hard", 400, 30), ("large", 2000, 30)):
+        rows, errors = rng.normal(size=(n_lists * size, 8)), rng.integers(0, 10, n_lists * size)
+        lists = NBest(rows, np.arange(n_lists + 1) * size, errors, NAMES, statistic_names=["errors"])
+        lpmert.write(lists, folder / f"{name}.tsv")
+        if name == "hard":
+            lists = NBest(rows.round(3), lists.offsets, np.column_stack([errors, np.full(len(rows), 20)]), NAMES)
+            write_mert_data(lists, folder / "features", scores=folder / "scores", score_type="WER")
     assert finished("solve", folder / "small.tsv", *COLUMNS, "--certificate", folder / "c.json")[0] == 0
-    rng = np.random.default_rng(0)
-    counts = np.column_stack([rng.integers(0, 10, 12000), np.full(12000, 20)])
-    lists = NBest(rng.normal(size=(12000, 8)).round(3), np.arange(0, 12001, 30), counts, names=NAMES)
-    write_mert_data(lists, folder / "features", scores=folder / "scores", score_type="WER")
     (folder / "init").write_text("1 1 1 1 1 1 1 1\n")
     return folder
 
@@ -79,8 +71,7 @@ def ended(code: int, *arguments: object, **options: Any) -> tuple[str, str]:
     """Run the command to its end: this exit code, and no traceback; return what it wrote to stdout and stderr."""
     found, text, log = finished(*arguments, **options)
     assert found == code, log
-    assert "Traceback" not in log
-    assert "ignored" not in log
+    assert not re.search("Traceback|ignored", log)
     return text, log
 
 
@@ -93,13 +84,6 @@ def log() -> str:
     return Path("log").read_text()
 
 
-def start_search(*arguments: object) -> Any:
-    """Start the command, and return when it has told a bound."""
-    process = start_process(*arguments)
-    next(line for line in process.stderr if "at least" in line)
-    return process
-
-
 def scratch_files() -> list[Path]:
     return list(Path().rglob(".*.tmp"))
 
@@ -109,14 +93,13 @@ def ended_well(process: subprocess.Popen[str], number: int, *others: int) -> str
     process.communicate(timeout=PATIENCE)
     text = "\n".join(line for line in log().splitlines() if not line.startswith("import time:"))
     assert process.returncode in (128 + number, *others), text
-    assert "Traceback" not in text
-    assert "ignored" not in text
+    assert not re.search("Traceback|ignored", text)
     assert scratch_files() == []
     return text
 
 
 MERT = ["mert", "-d", "8", "-F", "features", "-S", "scores", "-i", "init", "-s", "WER"]
-LONG: dict[str, tuple[list[str], str, int]] = {
+LONG: dict[str, tuple[list[str], str, int]] = {  # what they write, and the code if the signal comes too late
     "solve": (["solve", "hard.tsv", *COLUMNS, "-o", "r.json", "--time-limit", "100"], "r.json", 130),
     "check": (["check", "hard.tsv", *COLUMNS, "-o", "r.json", "--weights", ONES, "--time-limit", "100"], "r.json", 130),
     "compare": (["compare", "hard.tsv", *COLUMNS, "-o", "r.json", "--methods", "och,annealing"], "r.json", 130),
@@ -124,7 +107,6 @@ LONG: dict[str, tuple[list[str], str, int]] = {
     "mert": (MERT, "weights.txt", 130),
     "verify": (["verify", "c.json", "small.tsv", *COLUMNS], "", 0),
 }
-"""Commands, what they write, and the code that they may also end with, if the signal comes too late."""
 
 
 def whole(path: Path) -> bool:
@@ -138,146 +120,137 @@ def whole(path: Path) -> bool:
     return found["complete"] is False and bool(found["methods"]) if "methods" in found else "loss" in found
 
 
-class TestSignals:
-    @pytest.mark.parametrize("delay", [0.0, 0.4, *map(many_more, (1.2, 3.0))])
-    @pytest.mark.parametrize("name", LONG)
-    def test_at_any_moment_files_are_whole_or_old(self, name: str, delay: float) -> None:
-        number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[int(10 * delay) % 3]
-        arguments, target, late = LONG[name]
-        if target:
-            Path(target).write_text(OLD)
-        process = start(*arguments)
-        until(lambda: "lpmert.registry" in log(), process)  # which is imported just after signals are taken
-        time.sleep(delay)
-        process.send_signal(number)
-        text = ended_well(process, number, late)
-        assert not target or Path(target).read_text() == OLD or whole(Path(target)), text
+@pytest.mark.parametrize("delay", [0.0, 0.4, *map(many_more, (1.2, 3.0))])
+@pytest.mark.parametrize("name", LONG)
+def test_at_any_moment_files_are_whole_or_old(name: str, delay: float) -> None:
+    number = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[int(10 * delay) % 3]
+    arguments, target, late = LONG[name]
+    if target:
+        Path(target).write_text(OLD)
+    process = start(*arguments)
+    until(lambda: "lpmert.registry" in log(), process)  # which is imported just after signals are taken
+    time.sleep(delay)
+    process.send_signal(number)
+    text = ended_well(process, number, late)
+    assert not target or Path(target).read_text() == OLD or whole(Path(target)), text
 
-    @pytest.mark.parametrize(
-        ("module", "number"),
-        [
-            *(("click", signal.SIGINT), ("lpmert.cli.main", signal.SIGTERM), ("numpy.linalg", signal.SIGINT)),
-            *(("lpmert.core", signal.SIGTERM), ("lpmert.search.driver", signal.SIGINT)),
-        ],
-    )
-    def test_imports_are_given_up_without_traceback(self, module: str, number: int) -> None:
-        process = start(*LONG["solve"][0])
-        assert until(lambda: f" {module}\n" in log(), process), f"{module} is not imported"
-        process.send_signal(number)
-        ended_well(process, number)
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_the_first_ends_a_search_with_weights_and_bound_and_a_run_beside_it_goes_on(self, number: int) -> None:
-        process = start_search("solve", "hard.tsv", *COLUMNS, "-o", "r.json")
-        own = scratch_files()
-        ended(0, "solve", "small.tsv", *COLUMNS, "-o", "r.json")
-        assert scratch_files() == own
-        process.send_signal(number)
-        told = process.communicate(timeout=PATIENCE)[1]
-        assert process.returncode == 128 + number, told
-        found = json.loads(Path("r.json").read_text())
-        assert found["status"] == "interrupted"
-        assert 0 <= found["lower_bound"] < found["loss"]
-        assert scratch_files() == []
+@pytest.mark.parametrize("module", ["click", "lpmert.cli.main", "numpy.linalg", "lpmert.core", "lpmert.search.driver"])
+def test_imports_are_given_up_without_traceback(module: str) -> None:
+    number = signal.SIGTERM if module in ("lpmert.cli.main", "lpmert.core") else signal.SIGINT
+    process = start(*LONG["solve"][0])
+    assert until(lambda: f" {module}\n" in log(), process), f"{module} is not imported"
+    process.send_signal(number)
+    ended_well(process, number)
 
-    def test_waiting_for_data_is_given_up(self) -> None:
-        process = start("solve", "-", *COLUMNS, "-o", "r.json", stdin=subprocess.PIPE)
-        assert until(scratch_files, process)
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_ends_a_search_with_weights_and_bound_and_a_run_beside_it_goes_on(number: int) -> None:
+    process = start_process("solve", "hard.tsv", *COLUMNS, "-o", "r.json")
+    next(line for line in process.stderr if "at least" in line)  # it has told a bound
+    own = scratch_files()
+    ended(0, "solve", "small.tsv", *COLUMNS, "-o", "r.json")
+    assert scratch_files() == own
+    process.send_signal(number)
+    told = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 128 + number, told
+    found = json.loads(Path("r.json").read_text())
+    assert found["status"] == "interrupted"
+    assert 0 <= found["lower_bound"] < found["loss"]
+    assert scratch_files() == []
+
+
+def test_waiting_for_data_is_given_up() -> None:
+    process = start("solve", "-", *COLUMNS, "-o", "r.json", stdin=subprocess.PIPE)
+    assert until(scratch_files, process)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=PATIENCE)
+    assert ended_well(process, signal.SIGTERM) == "lpmert: interrupted"
+    assert not Path("r.json").exists()
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
+def test_writing_is_given_up(packing: str) -> None:
+    out = Path(f"out.jsonl{packing}")
+    for _ in range(5):  # on a busy machine it may have written all before the signal comes
+        out.write_text(OLD)
+        process = start("convert", "large.tsv", out, *COLUMNS, "--to", "best-of-n")
+        until(lambda: any(path.stat().st_size for path in scratch_files()), process)
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=PATIENCE)
-        assert ended_well(process, signal.SIGTERM) == "lpmert: interrupted"
-        assert not Path("r.json").exists()
-
-    @pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
-    def test_writing_is_given_up(self, packing: str) -> None:
-        out = Path(f"out.jsonl{packing}")
-        for _ in range(5):  # on a busy machine it may have written all before the signal comes
-            out.write_text(OLD)
-            process = start("convert", "large.tsv", out, *COLUMNS, "--to", "best-of-n")
-            until(lambda: any(path.stat().st_size for path in scratch_files()), process)
-            process.send_signal(signal.SIGTERM)
-            ended_well(process, signal.SIGTERM, 0)
-            if process.returncode:
-                break
-            assert len(lpmert.read(out).offsets) == 2001
-        assert out.read_text() == OLD
-
-    def test_a_package_that_imports_ours_keeps_its_own_signals(self) -> None:
-        Path("mine").mkdir()
-        Path("mine/__init__.py").write_text("import lpmert\n")
-        handlers = "[signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]"
-        told = "[signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]"
-        Path("mine/__main__.py").write_text(f"import signal\nprint({handlers} == {told})\n")
-
-        def as_usual() -> None:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever started the tests, nohup for one
-
-        for arguments in (["-m", "mine"], ["-mmine", "lpmert"]):
-            call = [sys.executable, *arguments]
-            assert subprocess.check_output(call, env=environment(), preexec_fn=as_usual, timeout=PATIENCE) == b"True\n"
-
-    def test_ignored_signals_stay_ignored(self) -> None:
-        options = {"before": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
-        process = start("solve", "hard.tsv", *COLUMNS, "-o", "r.json", "--time-limit", "2", **options)
-        until(scratch_files, process)
-        process.send_signal(signal.SIGHUP)
-        assert process.wait(timeout=PATIENCE) == 3
-        assert json.loads(Path("r.json").read_text())["status"] == "time_limit"
+        ended_well(process, signal.SIGTERM, 0)
+        if process.returncode:
+            break
+        assert len(lpmert.read(out).offsets) == 2001
+    assert out.read_text() == OLD
 
 
-def group_is_gone(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
+def test_a_package_that_imports_ours_keeps_its_own_signals() -> None:
+    Path("mine").mkdir()
+    Path("mine/__init__.py").write_text("import lpmert\n")
+    handlers = "[signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]"
+    told = "[signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]"
+    Path("mine/__main__.py").write_text(f"import signal\nprint({handlers} == {told})\n")
+
+    def as_usual() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever started the tests, nohup for one
+
+    for arguments in (["-m", "mine"], ["-mmine", "lpmert"]):
+        call = [sys.executable, *arguments]
+        assert subprocess.check_output(call, env=environment(), preexec_fn=as_usual, timeout=PATIENCE) == b"True\n"
 
 
-class TestCompare:
-    @pytest.mark.parametrize("twice", [False, True])
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_workers_end_quietly_with_their_parent(self, number: int, twice: bool) -> None:
-        Path("r.json").write_text(OLD)
-        process = start(*LONG["compare"][0], "--seeds", "100", "--jobs", "2", start_new_session=True)
-        assert until(lambda: "och, seed 0" in log(), process)
-        os.killpg(process.pid, number)  # as a terminal does
-        if twice:
-            time.sleep(0.1)
-            os.killpg(process.pid, number)
-        ended_well(process, number)
-        assert whole(Path("r.json")) if Path("r.json").read_text() != OLD else twice
-        deadline = time.monotonic() + PATIENCE
-        while not group_is_gone(process.pid):
+def test_ignored_signals_stay_ignored() -> None:
+    options = {"before": lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)}
+    process = start("solve", "hard.tsv", *COLUMNS, "-o", "r.json", "--time-limit", "2", **options)
+    until(scratch_files, process)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=PATIENCE) == 3
+    assert json.loads(Path("r.json").read_text())["status"] == "time_limit"
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_workers_end_quietly_with_their_parent(number: int, twice: bool) -> None:
+    Path("r.json").write_text(OLD)
+    process = start(*LONG["compare"][0], "--seeds", "100", "--jobs", "2", start_new_session=True)
+    assert until(lambda: "och, seed 0" in log(), process)
+    os.killpg(process.pid, number)  # as a terminal does
+    if twice:
+        time.sleep(0.1)
+        os.killpg(process.pid, number)
+    ended_well(process, number)
+    assert whole(Path("r.json")) if Path("r.json").read_text() != OLD else twice
+    deadline = time.monotonic() + PATIENCE
+    with suppress(ProcessLookupError):  # once no worker is left
+        while True:
+            os.killpg(process.pid, 0)
             assert time.monotonic() < deadline, "workers are left"
             time.sleep(0.05)
 
-    def test_interrupted_before_the_first_run_ended_it_writes_nothing(self) -> None:
-        Path("r.json").write_text(OLD)
-        # no run of it ends within the patience of a test
-        arguments = ["compare", "large.tsv", *COLUMNS, "-o", "r.json", "--methods", "cells"]
-        process = start(*arguments, "--jobs", "2", "--seeds", "2", start_new_session=True)
-        assert until(lambda: " lpmert.comparing.runs\n" in log(), process)
-        time.sleep(1.0)
-        os.killpg(process.pid, signal.SIGTERM)
-        assert "nothing to compare" in ended_well(process, signal.SIGTERM)
-        assert Path("r.json").read_text() == OLD
 
-    def test_stopped_by_its_limit_it_exits_with_3(self) -> None:
-        options = [*COLUMNS, "--methods", "grid", "-o", "r.json"]
-        ended(3, "compare", "hard.tsv", *options, "--time-limit", "0.1", "--run-time-limit", "1")
-        assert json.loads(Path("r.json").read_text())["optimum"]["status"] == "time_limit"
-        ended(0, "compare", "small.tsv", *options)
+def test_interrupted_before_the_first_run_ended_it_writes_nothing() -> None:
+    Path("r.json").write_text(OLD)
+    # no run of it ends within the patience of a test
+    arguments = ["compare", "large.tsv", *COLUMNS, "-o", "r.json", "--methods", "cells"]
+    process = start(*arguments, "--jobs", "2", "--seeds", "2", start_new_session=True)
+    assert until(lambda: " lpmert.comparing.runs\n" in log(), process)
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGTERM)
+    assert "nothing to compare" in ended_well(process, signal.SIGTERM)
+    assert Path("r.json").read_text() == OLD
 
 
-def little_room() -> None:
-    """Let this process write files of at most 100 bytes, as a quota does."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+def test_stopped_by_its_limit_it_exits_with_3() -> None:
+    options = [*COLUMNS, "--methods", "grid", "-o", "r.json"]
+    ended(3, "compare", "hard.tsv", *options, "--time-limit", "0.1", "--run-time-limit", "1")
+    assert json.loads(Path("r.json").read_text())["optimum"]["status"] == "time_limit"
+    ended(0, "compare", "small.tsv", *options)
 
 
-def no_room() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+def little_room(size: int = 100) -> None:
+    """Let this process write files of at most so many bytes, as a quota does."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def closed(*numbers: int) -> Callable[[], object]:
@@ -345,7 +318,7 @@ def test_an_outcome_file_needs_no_streams(numbers: tuple[int, ...]) -> None:
 def test_mert_without_room_gives_its_weights_on_stdout() -> None:
     ended(0, *MERT, "--time-limit", "1")
     Path("weights.txt").write_text(OLD)
-    text, log = ended(1, *MERT, "--time-limit", "1", before=no_room)
+    text, log = ended(1, *MERT, "--time-limit", "1", before=lambda: little_room(10))
     assert "error: weights.txt: cannot be written: File too large" in log
     assert "Best point" in log
     assert len([float(word) for word in text.split()]) == 8

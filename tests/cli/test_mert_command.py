@@ -3,7 +3,6 @@
 import re
 import shlex
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ from oracle import decoded
 from problems import bleu_loss, chrf_loss, random_nbest, sums
 
 import lpmert
-from lpmert.formats.moses import SCORE_TYPES, load_mert_data, write_mert_data
+from lpmert.formats import moses
+from lpmert.formats.moses import SCORE_TYPES, write_mert_data
 from lpmert.metrics import Chrf
 from lpmert.model.nbest import NBest
 
-NAMES = ("d_0", "lm_0", "lm_1")
+NAMES, COUNTS = ("d_0", "lm_0", "lm_1"), ("errors", "reference_length")
+# how mert-moses.pl finds the weights and the score in what `mert` printed
 BEST_POINT = re.compile(r"Best point:\s*([\s\d\.\-e]+?)\s*=> ([\-\d\.]+)")
-"""How mert-moses.pl finds the weights and the score in what `mert` printed."""
 
 
 def lists(seed: int = 3, n_lists: int = 8) -> NBest:
@@ -28,7 +28,7 @@ def lists(seed: int = 3, n_lists: int = 8) -> NBest:
     drawn = random_nbest(seed, lists=n_lists)
     lengths = np.repeat(5 + np.arange(n_lists) % 7, np.diff(drawn.offsets))
     counts = np.column_stack([drawn.statistics[:, 0], lengths])
-    return NBest(drawn.features.round(3), drawn.offsets, counts, NAMES, statistic_names=["errors", "reference_length"])
+    return NBest(drawn.features.round(3), drawn.offsets, counts, NAMES, statistic_names=COUNTS)
 
 
 def put(folder: Path, nbest: NBest, run: str = "", start: str = "0.2 0.3 0.5\n0 0 0\n1 1 1\n", **options: str) -> None:
@@ -133,9 +133,8 @@ def test_runs_are_merged(here: Path) -> None:
     assert written().tolist() == best
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
+def test_the_flags_that_scripts_have_are_taken() -> None:
+    for flags in (
         "--pdim 3 -F features -S scores -i init.opt -s WER",
         "--d 3 --ffile=features --scfile=scores --ifile=init.opt --sctype=WER --r 7 --n 5",
         "-d3 -Ffeatures -Sscores -sWER -r 1000 -n 20 -m 50 -t random-direction",
@@ -144,11 +143,10 @@ def test_runs_are_merged(here: Path) -> None:
         f"{FLAGS} -T 1 -c reflen:closest --time-limit 5",
         f"{FLAGS} -n 20 -r 1000 -m 50 -t random-direction --threads 2",
         f"{FLAGS} --shard-count 3 --shard-size 0.5 -r -1 -o d_0,lm_0 -c case:false",
-    ],
-)
-def test_the_flags_that_scripts_have_are_taken(flags: str) -> None:
-    run(flags, "")
-    assert written().shape == (3,)
+    ):
+        run(flags, "")
+        assert written().shape == (3,)
+        Path("weights.txt").unlink()
 
 
 @pytest.mark.parametrize(
@@ -180,28 +178,30 @@ def test_wrong_flags_and_files_are_told_and_nothing_is_written(here: Path, flags
     assert (here / "weights.txt").read_text() == "0.1 0.2 0.5\n"
 
 
-@pytest.mark.parametrize(
-    ("kind", "row", "message"),
-    [
+def test_counts_that_cannot_be_are_refused_with_their_file(here: Path) -> None:
+    (here / "features").write_text("FEATURES_TXT_BEGIN_0 0 2 2 a b\n1 0\n0 1\nFEATURES_TXT_END_0\n")
+    (here / "init.opt").write_text("1 1\n")
+    for kind, row, message in (
         ("TER", "1", r"1 columns of TER, which has 3 \(.*\); extract them again"),
         ("WER", "1 2 3", r"3 columns of WER, which has 2"),
         ("BLEU", "1 2 3", r"3 columns of BLEU, which has 9 \(match_1, total_1"),
         ("CHRF", "1 2 3", r"3 columns of CHRF, which has 20"),
         ("WER", "1 -3", r"metric 'wer' counts: .* column 'reference_length' has -3"),
         ("BLEU", "2 1 1 1 1 1 1 1 1", r"metric 'bleu': .* 2 matches among 1 n-grams"),
-    ],
-)
-def test_counts_that_cannot_be_are_refused_with_their_file(here: Path, kind: str, row: str, message: str) -> None:
-    (here / "features").write_text("FEATURES_TXT_BEGIN_0 0 2 2 a b\n1 0\n0 1\nFEATURES_TXT_END_0\n")
-    begin = f"SCORES_TXT_BEGIN_0 0 2 {len(row.split())} {kind}"
-    (here / "scores").write_text(f"{begin}\n{row}\n{row}\nSCORES_TXT_END_0\n")
-    (here / "init.opt").write_text("1 1\n")
-    said = commands.refusal("mert", *f"{FLAGS} -d 2 -s {kind}".split())
-    assert re.search(f"lpmert: error: scores: {message}", said)
+    ):
+        begin = f"SCORES_TXT_BEGIN_0 0 2 {len(row.split())} {kind}"
+        (here / "scores").write_text(f"{begin}\n{row}\n{row}\nSCORES_TXT_END_0\n")
+        said = commands.refusal("mert", *f"{FLAGS} -d 2 -s {kind}".split())
+        assert re.search(f"lpmert: error: scores: {message}", said)
 
 
-def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
+def test_weights_that_are_not_optimised_stay_and_those_that_must_not_be_negative_are_not(here: Path) -> None:
     nbest = lists()
+    run()
+    negative = [name for name, weight in zip(NAMES, written(), strict=True) if weight < 0]
+    assert negative
+    run(f"-P {','.join(negative)}")
+    assert all(weight >= 0 for name, weight in zip(NAMES, written(), strict=True) if name in negative)
     put(here, nbest, start="0.2 0.12345678901234567 0.5\n")
     run("-o d_0")
     assert written()[1:].tolist() == [0.12345678901234567, 0.5]
@@ -218,15 +218,14 @@ def test_weights_that_are_not_optimised_stay_as_they_were(here: Path) -> None:
         assert written().tolist() == weights.tolist()
 
 
-def test_weights_that_must_not_be_negative_are_not() -> None:
-    run()
-    negative = [name for name, weight in zip(NAMES, written(), strict=True) if weight < 0]
-    assert negative
-    run(f"-P {','.join(negative)}")
-    assert all(weight >= 0 for name, weight in zip(NAMES, written(), strict=True) if name in negative)
-
-
 def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
+    run()
+    errors = errors_of(lists(), written())
+    (here / "sparse").write_text("")  # as of mert-moses.pl --pro-starting-point: no sparse feature has a weight
+    (here / "init.pro").write_text("0.1 0.2 0.3 1\n0 0 0 0\n1 1 1 1\n")
+    run("-p sparse --ifile init.pro,init.pro")
+    assert len(written()) == 4  # the script takes the last away
+    assert errors_of(lists(), written()[:3]) == errors
     text = (here / "features").read_text()
     rows = [line if line.startswith("F") else f"{line} a_b={n % 3}" for n, line in enumerate(text.splitlines())]
     (here / "features").write_text("\n".join(rows) + "\n")
@@ -239,61 +238,37 @@ def test_sparse_features_are_merged_or_left_out_with_a_word(here: Path) -> None:
         assert len(written()) == 4
 
 
-def test_no_sparse_feature_has_a_weight_and_the_starts_have_one(here: Path) -> None:
-    """mert-moses.pl --pro-starting-point without sparse features."""
-    run()
-    errors = errors_of(lists(), written())
-    (here / "sparse").write_text("")
-    (here / "init.pro").write_text("0.1 0.2 0.3 1\n0 0 0 0\n1 1 1 1\n")
-    run("-p sparse --ifile init.pro,init.pro")
-    assert len(written()) == 4  # the script takes the last away
-    assert errors_of(lists(), written()[:3]) == errors
-
-
-def test_a_search_that_is_stopped_still_writes_weights_and_exits_with_0(here: Path) -> None:
-    put(here, lists(n_lists=60))
-    told = run("--time-limit 0")
-    assert "stopped at the time limit" in told
-    assert len(written()) == 3
-    assert BEST_POINT.search(told)
-
-
-def narrow() -> NBest:
-    """Two lists that cost nothing only where w_0 / w_1 is between 1 + 0.5e-8 and 1 + 1e-8."""
-    features = [[0, 0], [1e8, -1e8 - 1], [0, 0], [-1e8, 1e8 + 0.5]]
-    return NBest(
-        features, [0, 2, 4], [[0, 1], [1, 1], [0, 1], [1, 1]], ["a", "b"], None, ["errors", "reference_length"]
-    )
-
-
 def test_weights_have_as_many_digits_as_it_takes(here: Path) -> None:
-    put(here, narrow(), start="1 0\n")
+    # two lists that cost nothing only where w_0 / w_1 is between 1 + 0.5e-8 and 1 + 1e-8
+    features = [[0, 0], [1e8, -1e8 - 1], [0, 0], [-1e8, 1e8 + 0.5]]
+    nbest = NBest(features, [0, 2, 4], [[0, 1], [1, 1], [0, 1], [1, 1]], statistic_names=COUNTS)
+    put(here, nbest, start="1 0\n")
     told = run("-d 2")
     assert "=> 1.000000" in told
-    assert errors_of(narrow(), written()) == 0
+    assert errors_of(nbest, written()) == 0
     assert re.search("need more than 6 decimals.* then the score is 0.500000", told)
 
 
-def test_settings_that_change_nothing_here_are_said() -> None:
-    told = run("--scconfig regtype:average,regwin:5,weights:0.5")
+def test_settings_that_change_nothing_here_are_said_and_a_search_that_is_stopped_exits_with_0(here: Path) -> None:
+    put(here, lists(n_lists=60))
+    told = run("--time-limit 0 --scconfig regtype:average,regwin:5,weights:0.5")
+    assert "stopped at the time limit" in told
+    assert len(written()) == 3
+    assert BEST_POINT.search(told)
     assert "regtype:average smooths Moses' line searches" in told
     assert "'weights:0.5' in --scconfig is unknown and ignored" in told
 
 
 def test_time_counts_from_the_start_and_proofs_get_what_line_searches_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = []
+    limits: list[float] = []
 
-    def delayed(name: str, function: Callable[..., Any], seconds: float) -> None:
-        def later(*arguments: Any, **settings: Any) -> Any:
-            limits.append(settings.get("time_limit"))
-            time.sleep(seconds)
-            return function(*arguments, **settings)
+    def delay(*, time_limit: float, **_: object) -> None:
+        limits.append(time_limit)
+        time.sleep(0.5)
 
-        monkeypatch.setattr(name, later)
-
-    delayed("lpmert.formats.moses.load_mert_data", load_mert_data, 1.5)
-    delayed("lpmert.minimize", lpmert.minimize, 0.5)
+    commands.precede(monkeypatch, moses, "load_mert_data", lambda **_: time.sleep(1.5))
+    commands.precede(monkeypatch, lpmert, "minimize", delay)
     run("--time-limit 100")
-    _, first, second = limits
+    first, second = limits
     assert 0 < first <= (100 - 1.5) / 2  # what reading leaves, halved
     assert first < second <= 2 * first - 0.5  # what line searches leave

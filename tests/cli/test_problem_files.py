@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from math import hypot, isclose
 from pathlib import Path
 
 import pytest
@@ -25,9 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with lists and references, which is not the current one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "set").mkdir()
-    columns = {"am": (1, 0, 0, 1), "lm": (0, 1, 1, 0), "errors": (0, 2, 0, 3)}
-    lines = {name: zip(("a-1", "a-2", "b-1", "b-2"), own, strict=True) for name, own in columns.items()}
-    scores = {name: "".join(f"{key} {value}\n" for key, value in own) for name, own in lines.items()}
+    line = "a-1 {}\na-2 {}\nb-1 {}\nb-2 {}\n"
+    scores = {"am": line.format(1, 0, 0, 1), "lm": line.format(0, 1, 1, 0), "errors": line.format(0, 2, 0, 3)}
     tables = {"dev.tsv": TABLE, "test.tsv": TABLE, "f1.tsv": F1, "dev.ref": "a x y\nb z\n"}
     return put(tmp_path / "set", {**tables, **scores})
 
@@ -37,31 +38,35 @@ def written(folder: Path, text: str) -> str:
     return str(folder / "lists.toml")
 
 
-SAME = [
-    (PROBLEM, "dev.tsv --loss errors"),
-    (PROBLEM + 'fix = "am=1"', "dev.tsv --loss errors --fix am=1"),
-    (PROBLEM + 'bounds = "am:0..,lm:..2"\nfix = "am=1"', "dev.tsv --loss errors --bounds am:0..,lm:..2 --fix=am=1"),
-    (PROBLEM + "nonnegative = true", "dev.tsv --loss errors --nonnegative"),
-    (PROBLEM + "nonnegative = false", "dev.tsv --loss errors"),
-    (
-        PROBLEM + 'total = 1\nlinear = ["am=1,lm=-2:0..", "am=1:..0.9"]',
-        "dev.tsv --loss errors --total 1 --linear am=1,lm=-2:0.. --linear am=1:..0.9",
-    ),
-    (PROBLEM + 'around = "am=1,lm=3"\ncosine = 0.9', "dev.tsv --loss errors --around am=1,lm=3 --cosine 0.9"),
-    (PROBLEM + 'ties = "worst"', "dev.tsv --loss errors --ties worst"),
-    (TEXTS + 'metric = "wer"', "dev.tsv --text hyp --references set/dev.ref"),
-    (SCORES, "am=set/am lm=set/lm --from scores --losses loss=set/errors"),
-]
+SAME = [  # more of a file, the same options, and what holds of the weights within their limits
+    ("", "", None),
+    ('fix = "am=1"', "--fix am=1", lambda am, **_: am == 1),
+    ('bounds = "am:0..,lm:-0.5..2"\nfix = "am=1"', "--bounds am:0..,lm:-0.5..2 --fix=am=1",
+     lambda am, lm: am == 1 and -0.5 < lm < 2),
+    ("nonnegative = true", "--nonnegative", lambda am, lm: am > 0 < lm),
+    ("nonnegative = false", "", None),
+    ('total = 1\nlinear = ["am=1,lm=-2:0..", "am=1:..0.9"]', "--total 1 --linear am=1,lm=-2:0.. --linear am=1:..0.9",
+     lambda am, lm: 2 * lm < am < 0.9 and isclose(am + lm, 1)),
+    ('around = "am=1,lm=3"\ncosine = 0.9', "--around am=1,lm=3 --cosine 0.9",
+     lambda am, lm: (am + 3 * lm) / 10**0.5 / hypot(am, lm) >= 0.9),
+    ('ties = "worst"', "--ties worst", None),
+    (TEXTS + 'metric = "wer"', "--text hyp --references set/dev.ref", None),
+    (SCORES, "am=set/am lm=set/lm --losses loss=set/errors", None),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "options"), SAME)
-def test_a_file_says_what_options_say(folder: Path, text: str, options: str) -> None:
-    data, *rest = options.split()
-    columns = [] if text == SCORES else COLUMNS.split()
-    data = data if text == SCORES else f"set/{data}"
-    of_file, of_options = json_of("solve", written(folder, text)), json_of("solve", data, *rest, *columns)
+@pytest.mark.parametrize(("text", "options", "holds"), SAME)
+def test_a_file_says_what_options_say(
+    folder: Path, text: str, options: str, holds: Callable[[float, float], bool] | None
+) -> None:
+    path = written(folder, text if "data" in text else PROBLEM + text)
+    lists = "" if text == SCORES else f"set/dev.tsv {COLUMNS} " + ("" if "data" in text else "--loss errors ")
+    of_file, of_options = json_of("solve", path), json_of("solve", *f"{lists}{options}".split())
     for name in ("loss", "weights", "fingerprint", "region"):
         assert of_file[name] == of_options[name]
+    assert text != SCORES or of_file["loss"] == 2
+    assert holds is None or holds(**of_file["weights"])
+    assert ("inside by" in succeeded("solve", path, "-v").stdout) is (holds is not None)
 
 
 @pytest.mark.parametrize("beta", [0.25, 0.5, 1, 2, 4])
@@ -133,9 +138,7 @@ def test_a_file_without_lists_or_with_other_lists_is_refused(folder: Path) -> No
     assert "give no other DATA beside it" in refusal("solve", path, "set/dev.tsv", code=2)
     with pytest.raises(lpmert.DataError, match="a problem, which is more than lists"):
         lpmert.read(path)
-
-
-def test_held_out_lists_take_no_references_of_others(folder: Path) -> None:
+    # held-out lists take no references of others
     path = written(folder, TEXTS + 'held-out = "dev.tsv"\nheld-out-references = "dev.ref"')
     succeeded("tune", path, "--quick", "-q")
     refused = refusal("tune", path, "--quick", "-q", "--held-out", "set/test.tsv", code=2)

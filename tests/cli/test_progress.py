@@ -5,7 +5,8 @@ import itertools
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import click
 import numpy as np
@@ -19,19 +20,15 @@ from lpmert.quoting import duration, number, percent
 from lpmert.result import Progress, Result, Status, relative_gap
 
 
-def progress(
-    seconds: float, *, source: str = "", loss: float = 1767.0, bound: float | None = 1700.0, nodes: int = 12
-) -> Progress:
-    return Progress(seconds, nodes, 3, bound, loss, relative_gap(loss, bound), 5, source, np.array([0.5, 0.5]))
+def progress(seconds: float, source: str = "", loss: float = 1767, bound: float | None = 1700, n: int = 12) -> Progress:
+    return Progress(seconds, n, 3, bound, loss, relative_gap(loss, bound), 5, source, np.array([0.5, 0.5]))
 
 
 def result(**changes: object) -> Result:
     values: dict[str, object] = {
         "weights": np.array([0.5, -0.25, 0.25]),
         "names": ("am", "lm", "length"),
-        "loss": 1767.0,
-        "score": 1767.0,
-        "lower_bound": 1767.0,
+        **dict.fromkeys(("loss", "score", "lower_bound"), 1767.0),
         "status": Status.OPTIMAL,
         "method": "cells",
         "statistics": np.array([1767.0]),
@@ -44,9 +41,7 @@ def result(**changes: object) -> Result:
     return Result(**(values | changes))
 
 
-def printed(
-    reports: Iterable[Progress], capsys: pytest.CaptureFixture[str], time_limit: float | None = 7200.0
-) -> list[str]:
+def printed(reports: Iterable[Progress], capsys: Any, time_limit: float | None = 7200.0) -> list[str]:
     log = ProgressLog(time_limit)
     for report in reports:
         log(report)
@@ -55,24 +50,19 @@ def printed(
     return captured.err.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("report", "source", "unit", "line"),
-    [
+def test_a_line_of_progress_tells_loss_bound_and_gap_in_their_unit() -> None:
+    for report, source, unit, line in (
         (progress(0.1), "", LOSS, "0.1s: loss 1767, at least 1700, gap 3.79%; 12 nodes, 3 open, 5 LPs"),
         (progress(12.3), "W", LOSS, "12.3s: loss 1767 (W), at least 1700, gap 3.79%; 12 nodes, 3 open, 5 LPs"),
-        (progress(1e5, bound=None, nodes=123_456_789_012), "", LOSS,
+        (progress(1e5, bound=None, n=123_456_789_012), "", LOSS,
          "27h46m: loss 1767, no bound; 123456.8M nodes, 3 open, 5 LPs"),
         (progress(61.0, loss=0.6673507, bound=0.57595), "", Unit("BLEU", -100.0, 100.0),
          "61.0s: BLEU 33.26, at most 42.41, gap 9.14; 12 nodes, 3 open, 5 LPs"),
         # a bound that is met is not a hundredth above
         (progress(1.0, loss=32.0, bound=32.0), "", Unit("accuracy", -1 / 120, 1.0, percent=True),
          "1.0s: accuracy 73.33%, at most 73.33%, gap 0.00; 12 nodes, 3 open, 5 LPs"),
-    ],
-)  # fmt: skip
-def test_a_line_of_progress_tells_loss_bound_and_gap_in_their_unit(
-    report: Progress, source: str, unit: Unit, line: str
-) -> None:
-    assert progress_line(report, source, unit) == line
+    ):  # fmt: skip
+        assert progress_line(report, source, unit) == line
 
 
 def test_lines_come_every_second_with_the_source_of_the_last_incumbent(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,12 +79,11 @@ def test_lines_come_every_second_with_the_source_of_the_last_incumbent(capsys: p
 def test_terminals_get_a_live_view_that_leaves_nothing_behind_and_others_a_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with shown(None) as callback:
-        assert isinstance(callback, ProgressLog)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "dumb")
-    with shown(None) as callback:
-        assert isinstance(callback, ProgressLog)
+    for terminal in (False, True):
+        monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setenv("TERM", "dumb" if terminal else "xterm")
+        with shown(None) as callback:
+            assert isinstance(callback, ProgressLog)
     monkeypatch.setenv("TERM", "xterm")
     with shown(None) as callback:
         assert not isinstance(callback, ProgressLog)
@@ -125,27 +114,21 @@ def test_the_live_view_fits_the_terminal_and_says_how_to_stop(columns: int) -> N
         assert shown[3] == "Ctrl-C stops and keeps the best"
 
 
-@pytest.mark.parametrize(
-    ("bound", "loss", "closed"),
-    [(0.0, 80.0, 0), (20.0, 80.0, 10), (20.0, 60.0, 20), (59.9, 60.0, 39), (60.0, 60.0, 40)],
-)
-def test_the_bar_is_full_only_if_no_gap_is_left(bound: float, loss: float, closed: int) -> None:
-    line = seen(progress(2.0, bound=bound, loss=loss), progress(1.0, bound=0.0, loss=80.0))[1]
-    assert float(line.split()[0]) == bound
-    assert line.split()[1:3] == ["━" * closed + "─" * (40 - closed), f"{loss:g}"]
+def test_the_bar_is_full_only_if_no_gap_is_left() -> None:
+    for bound, loss, closed in ((0.0, 80.0, 0), (20.0, 80.0, 10), (20.0, 60.0, 20), (59.9, 60.0, 39), (60.0, 60.0, 40)):
+        line = seen(progress(2.0, bound=bound, loss=loss), progress(1.0, bound=0.0, loss=80.0))[1]
+        assert float(line.split()[0]) == bound
+        assert line.split()[1:3] == ["━" * closed + "─" * (40 - closed), f"{loss:g}"]
 
 
-@pytest.mark.parametrize(
-    ("show", "shown"),
-    [
+def test_only_an_exact_zero_reads_as_zero() -> None:
+    for show, texts in (
         (number, {1767.0: "1767", -0.0: "0", 12_345_678_901.0: "12345678901", 4.948169: "4.948169", None: "-"}),
         (number, {math.inf: "inf", 1e300: "1e+300"}),
         (percent, {None: "-", 0.0: "0%", 1e-12: "<0.01%", 0.0123: "1.23%", 1.0: "100.00%", math.inf: ">999%"}),
         (duration, {0.04: "0.0s", 999.94: "999.9s", 1000.0: "16m40s", 7200.0: "2h00m", 86_400.0: "24h00m"}),
-    ],
-)
-def test_only_an_exact_zero_reads_as_zero(show: Callable[[float | None], str], shown: dict[float | None, str]) -> None:
-    assert {value: show(value) for value in shown} == shown
+    ):
+        assert {value: show(value) for value in texts} == texts
 
 
 def report(**changes: object) -> list[str]:
@@ -166,6 +149,7 @@ def test_a_report_has_weights_loss_bound_and_last_the_verdict_in_fifteen_lines()
     assert len(lines) <= 15
     assert "nodes" not in "".join(lines)
     assert len({line.index(".") for line in report(weights=np.array([0.5, -0.25, 0.0]))[1:4]}) == 1
+    assert report(names=("am", "[bold] :smile:", "length"))[2].startswith("[bold] :smile: "), "no markup"
 
 
 def test_weights_have_the_digits_that_their_ranges_ask_for() -> None:
@@ -187,9 +171,8 @@ def test_an_unproved_result_does_not_say_proved_and_a_heuristic_shows_no_bound()
     assert heuristic[-1] == Status.HEURISTIC.value
 
 
-@pytest.mark.parametrize(
-    ("unit", "loss", "bound", "shown"),
-    [
+def test_losses_and_bounds_are_told_in_their_unit() -> None:
+    for unit, loss, bound, told in (
         (Unit("BLEU", -100.0, 100.0), 0.6673507, 0.57595, ["BLEU 33.26", "at most 42.41"]),
         (Unit("WER", 1 / 86, percent=True, counts="errors"), 42.0, 41.0, ["WER 48.84% (42 errors)", "at least 47.67%"]),
         (Unit("accuracy", -1 / 16, 1.0, True, "wrong"), 3.0, 2.0, ["accuracy 81.25% (3 wrong)", "at most 87.50%"]),
@@ -197,11 +180,9 @@ def test_an_unproved_result_does_not_say_proved_and_a_heuristic_shows_no_bound()
         (Unit("F1", -1.0, 1.0), 1 / 3, 0.25, ["F1 0.6667", "at most 0.7500"]),
         (Unit("loss"), 4.948169, 4.94816, ["loss 4.948", "at least 4.948"]),
         (Unit("loss"), 931.4, 7.77777, ["loss 931.4", "at least 7.777"]),
-    ],
-)
-def test_losses_and_bounds_are_told_in_their_unit(unit: Unit, loss: float, bound: float, shown: list[str]) -> None:
-    lines = report(unit=unit, loss=loss, score=loss, lower_bound=bound, status=Status.TIME_LIMIT)
-    assert [" ".join(line.split()) for line in lines[5:7]] == shown
+    ):
+        lines = report(unit=unit, loss=loss, score=loss, lower_bound=bound, status=Status.TIME_LIMIT)
+        assert [" ".join(line.split()) for line in lines[5:7]] == told
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0.01, 1e4), st.booleans(), st.sampled_from([0.0, 1.0, 100.0]), st.booleans())
@@ -242,7 +223,3 @@ def test_reports_fit_the_terminal_and_cut_no_number(columns: int, tables: int, m
         word for line in lines for word in line.split() if "x" not in word
     }
     assert sum(line.startswith("am ") for line in lines) == tables
-
-
-def test_names_in_reports_are_no_markup() -> None:
-    assert report(names=("am", "[bold] :smile:", "length"))[2].startswith("[bold] :smile: ")

@@ -2,18 +2,15 @@
 
 import gzip
 import json
-import signal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from commands import ended, json_of, refusal, succeeded
+from commands import ended, json_of, precede, press_ctrl_c, refusal, succeeded
 from shared import ROOT
 
 from lpmert import fusion, read_judged
 from lpmert.fusion import fuse, rounded_up
-from lpmert.ranking import RankingResult, maximize
 
 FOLDER = ROOT / "examples" / "search"
 RUNS = (str(FOLDER / "keyword.run"), str(FOLDER / "dense.run"))
@@ -49,16 +46,13 @@ def test_the_json_is_written_and_its_weights_are_read_again(tmp_path: Path) -> N
     assert {**again, "seconds": 0} == {**plain, "seconds": 0}
 
 
-def test_one_run_leaves_nothing_to_choose_and_a_warning_says_so() -> None:
+def test_one_run_leaves_nothing_to_choose_and_one_query_with_one_document_is_singular(tmp_path: Path) -> None:
     told = succeeded("rank", RUNS[0], *QRELS).stderr
     assert "documents, 1 feature;" in told
     warning = "warning: one feature leaves nothing to choose"
     assert warning in told
     assert warning in succeeded("rank", RUNS[0], *QRELS, "-q").stderr
     assert warning not in succeeded(*ASKED).stderr
-
-
-def test_one_query_with_one_document_is_counted_in_the_singular(tmp_path: Path) -> None:
     judged, proof = tmp_path / "judged.txt", tmp_path / "proof.json"
     judged.write_text("1 qid:1 1:2 2:1\n")
     done = succeeded("rank", judged, "--certificate", proof)
@@ -94,11 +88,7 @@ def test_ctrl_c_ends_a_search_with_its_best_weights_and_bound(tmp_path: Path, mo
             scores = " ".join(f"{j}:{random.normal():.6f}" for j in range(1, 6))
             file.write(f"{int(random.random() < 0.1)} qid:{row // 20} {scores}\n")
 
-    def pressed(*arguments: Any, **settings: Any) -> RankingResult:
-        signal.raise_signal(signal.SIGINT)
-        return maximize(*arguments, **settings)
-
-    monkeypatch.setattr(fusion, "maximize", pressed)
+    precede(monkeypatch, fusion, "maximize", press_ctrl_c)
     found = json.loads(ended(130, "rank", tmp_path / "judged.txt", "--json", "-q").stdout)
     assert found["status"] == "interrupted"
     assert found["message"] == f"interrupted: no nonnegative weights reach more than {rounded_up(found['bound'])}"

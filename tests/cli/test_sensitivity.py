@@ -1,13 +1,12 @@
 """Commands about subsets, ranges, lists left out, fronts and budgets: what they print is what the library finds."""
 
 import json
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import ended, finished, json_of, refusal, succeeded
+from commands import ended, finished, json_of, precede, press_ctrl_c, refusal, succeeded
 from searches import timeless
 
 import lpmert
@@ -35,12 +34,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("dev.csv").write_text(TABLE)
 
 
-@pytest.fixture
 def lists() -> lpmert.NBest:
-    return lpmert.read("dev.csv", segment="question", features=["a", "b", "c"], loss="errors")
+    return lpmert.read("dev.csv", segment="question", features="a,b,c", loss="errors")
 
 
-@pytest.fixture
 def others() -> lpmert.NBest:
     return lpmert.read("dev.csv", segment="question", features="d,e", loss="wrong")
 
@@ -48,25 +45,23 @@ def others() -> lpmert.NBest:
 @pytest.mark.parametrize(
     ("call", "find", "rows", "said"),
     [
-        (("subsets", *OPTIONS), lambda a, _: lpmert.best_subsets(a),
+        (("subsets", *OPTIONS), lambda: lpmert.best_subsets(lists()),
          lambda found: [(one.size, *one.features, one.result.loss) for one in found.subsets], "proved for each size"),
-        (("ranges", *OPTIONS, *NEAR), lambda a, _: lpmert.near_optimal(a, slack=1, relative_to="b"),
+        (("ranges", *OPTIONS, *NEAR), lambda: lpmert.near_optimal(lists(), slack=1, relative_to="b"),
          lambda found: [(one.name, one.weight, *one.attained, *one.possible) for one in found.ranges],
          "proved: no near-optimal weights"),
-        (("leave-one-out", *OPTIONS), lambda a, _: lpmert.leave_one_out(a),
+        (("leave-one-out", *OPTIONS), lambda: lpmert.leave_one_out(lists()),
          lambda found: [row for row in zip(found.list_ids, found.fitted, found.most, strict=True) if row[1] < row[2]],
          "proved: each list"),
         *((("pareto", *OTHERS, "--second", second),
-           lambda _, b, sums=sums, name=second: lpmert.pareto(b, sums, name=name),
+           lambda sums=sums, name=second: lpmert.pareto(others(), sums, name=name),
            lambda found: [(*one.sums.values(), one.loss) for one in found.points],
            "proved: no weights have less of one without more of the other")
           for second, sums in (("e", "e"), ("f", [2, 5, 9, 1, 4, 7, 0, 6, 9]))),
     ],
 )  # fmt: skip
-def test_commands_print_what_the_library_finds(
-    lists: lpmert.NBest, others: lpmert.NBest, call: tuple[str, ...], find: Any, rows: Any, said: str
-) -> None:
-    found = find(lists, others)
+def test_commands_print_what_the_library_finds(call: tuple[str, ...], find: Any, rows: Any, said: str) -> None:
+    found = find()
     text = succeeded(*call, "-q").stdout
     lines = text.split("\n\n")[0].splitlines()[1:]
     assert len(lines) == len(rows(found)) > 0
@@ -77,8 +72,8 @@ def test_commands_print_what_the_library_finds(
     assert timeless(json_of(*call)) == timeless(json.loads(found.to_json()))
 
 
-def test_at_most_is_the_best_subset_of_this_size(lists: lpmert.NBest) -> None:
-    solved, best = json_of("solve", *OPTIONS, "--at-most", "2"), lpmert.best_subsets(lists, at_most=2)[2]
+def test_at_most_is_the_best_subset_of_this_size() -> None:
+    solved, best = json_of("solve", *OPTIONS, "--at-most", "2"), lpmert.best_subsets(lists(), at_most=2)[2]
     assert solved["loss"] == solved["lower_bound"] == best.result.loss
     assert {name for name, weight in solved["weights"].items() if weight} == set(best.features)
 
@@ -90,31 +85,26 @@ def test_a_bound_that_is_met_is_shown_as_the_figure_that_meets_it() -> None:
     assert [row.split()[-2:] for row in done.stdout.splitlines()[1:3]] == [["66.67%"] * 2] * 2
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
+def test_what_time_left_open_is_said_also_where_each_size_that_was_reached_is_proved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for call, said in (
         (("subsets", *OPTIONS), "stopped before 1 feature"),
         (("pareto", *OTHERS, *E), "not complete"),
         (("leave-one-out", *OPTIONS), "stopped by a limit"),
-    ],
-)
-def test_what_time_left_open_is_said(call: tuple[str, ...], said: str) -> None:
-    done = ended(3, *call, "--time-limit", "0", "-o", "out.json")
-    assert said in done.stderr or json.loads(Path("out.json").read_text())["complete"] is False
-    assert said in ended(3, *call, "--time-limit", "0").output
-
-
-def test_sizes_time_left_out_are_no_success(lists: lpmert.NBest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where each size that was reached is proved."""
-    found = lpmert.best_subsets(lists)
+    ):
+        done = ended(3, *call, "--time-limit", "0", "-o", "out.json")
+        assert said in done.stderr or json.loads(Path("out.json").read_text())["complete"] is False
+        assert said in ended(3, *call, "--time-limit", "0").output
+    found = lpmert.best_subsets(lists())
     some = replace(found, subsets=found.subsets[:2], complete=False)
     monkeypatch.setattr(lpmert, "best_subsets", lambda *_, **__: some)
     done = ended(3, "subsets", *OPTIONS, "-q")
     assert "stopped before 3 features; the sizes above are proved" in done.stdout
 
 
-def test_ranges_tells_how_large_the_set_is_with_cones(lists: lpmert.NBest) -> None:
-    cones = lpmert.near_optimal(lists, slack="1", relative_to="b", cones=True).cones
+def test_ranges_tells_how_large_the_set_is_with_cones() -> None:
+    cones = lpmert.near_optimal(lists(), slack="1", relative_to="b", cones=True).cones
     assert cones is not None
     text = succeeded("ranges", *OPTIONS, *NEAR, "--cones", "-q").stdout
     low, high = (f"{100 * share:.3g}" for share in cones.share)
@@ -126,30 +116,30 @@ def test_ranges_tells_how_large_the_set_is_with_cones(lists: lpmert.NBest) -> No
     assert "inner" not in plain
 
 
-def test_leave_one_out_says_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leave_one_out_says_what_is_open_or_that_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        precede(patch, lpmert, "leave_one_out", press_ctrl_c)
+        assert "interrupted: loss and bound hold" in refusal("leave-one-out", *OPTIONS, code=130)
     monkeypatch.setattr("lpmert.unseen.leave_one_out._Search.without", lambda *_: None)
     text = ended(3, "leave-one-out", *OPTIONS, "-q").stdout
     assert "lists are open: the search was stopped" in text
     assert " to " in text
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
+def test_a_proof_within_a_region_says_so() -> None:
+    """Weights elsewhere may do better; without a region, they were ruled out as well."""
+    for command, said in (
         (("subsets", *OPTIONS), "proved for each size: no other features or weights of the region do better"),
         (("ranges", *OPTIONS, *NEAR), "proved: no near-optimal weights of the region lie beyond"),
         (("pareto", *OPTIONS, "--second", "c"), "proved: no weights of the region have less of one"),
-    ],
-)
-def test_a_proof_within_a_region_says_so(command: tuple[str, ...], said: str) -> None:
-    """Weights elsewhere may do better; without a region, they were ruled out as well."""
-    for region in (("--linear", "a=1,b=1,c=1:0.."), ("--nonnegative",)):
-        assert said in succeeded(*command, *region).stdout
-    assert said.replace(" of the region", "") in succeeded(*command).stdout
+    ):
+        for region in (("--linear", "a=1,b=1,c=1:0.."), ("--nonnegative",)):
+            assert said in succeeded(*command, *region).stdout
+        assert said.replace(" of the region", "") in succeeded(*command).stdout
 
 
-def test_solve_keeps_a_budget_or_says_what_the_least_sum_is(others: lpmert.NBest) -> None:
-    least = lpmert.pareto(others, "e").points[-1]
+def test_solve_keeps_a_budget_or_says_what_the_least_sum_is() -> None:
+    least = lpmert.pareto(others(), "e").points[-1]
     budget = ("--budget", f"e={least.sums['e']}")
     document = json_of("solve", *OTHERS, *budget)
     assert document["loss"] == document["lower_bound"] == least.loss
@@ -172,10 +162,8 @@ def test_another_column_of_standard_input_is_read_too() -> None:
     assert [point["sums"] for point in of_stdin["points"]] == [point["sums"] for point in of_file["points"]]
 
 
-def test_solve_prints_whole_weights_unless_limits_leave_no_room(
-    others: lpmert.NBest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = lpmert.whole_weights(others, lpmert.minimize(others))
+def test_solve_prints_whole_weights_unless_limits_leave_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = lpmert.whole_weights(others(), lpmert.minimize(others()))
     full = json_of("solve", *OTHERS)
     assert full["whole"] == found != {}
     text = ", ".join(f"{name} {value}" for name, value in found.items())
@@ -185,43 +173,26 @@ def test_solve_prints_whole_weights_unless_limits_leave_no_room(
     assert (bare["status"], bare["loss"], bare["whole"]) == ("optimal", full["loss"], {})
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
+def test_certificates_of_features_and_budgets_are_written_and_verified() -> None:
+    for more, said in (
         (("--at-most", "1"), "is the least with at most 1 feature ("),
         (("--budget", "e=4"), "is the least within e of at most 4"),
         (("--budget", "f=20"), "is the least within f of at most 20"),  # which is no feature
-    ],
-)
-def test_certificates_of_features_and_budgets_are_written_and_verified(more: tuple[str, ...], said: str) -> None:
-    solved = json_of("solve", *OTHERS, *more, "--certificate", "proof.json.gz")
-    document = json_of("verify", "proof.json.gz", *OTHERS)
-    assert (document["proved"], document["loss"]) == (True, solved["loss"])
-    assert said in succeeded("verify", "proof.json.gz", *OTHERS, "-q").stdout
+    ):
+        solved = json_of("solve", *OTHERS, *more, "--certificate", "proof.json.gz")
+        document = json_of("verify", "proof.json.gz", *OTHERS)
+        assert (document["proved"], document["loss"]) == (True, solved["loss"])
+        assert said in succeeded("verify", "proof.json.gz", *OTHERS, "-q").stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
+def test_all_are_drawn() -> None:
+    pytest.importorskip("matplotlib")
+    for command, words in (
         (("subsets", *OPTIONS), ["errors", "features"]),
         (("ranges", *OPTIONS, *NEAR), ["optimum", "c ("]),
         (("pareto", *OTHERS, *E), ["e, sum at most", "best wrong"]),
-    ],
-)
-def test_all_are_drawn(command: tuple[str, ...], words: list[str]) -> None:
-    pytest.importorskip("matplotlib")
-    succeeded(*command, "-q", "--picture", "found.svg")
-    drawn = Path("found.svg").read_text()
-    assert all(word in drawn for word in words)
-    assert ".png" in refusal(*command, "--picture", "found.txt")
-
-
-def test_ctrl_c_before_the_optimum_is_proved_is_told_by_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = lpmert.leave_one_out
-
-    def pressed(*arguments: Any, **settings: Any) -> lpmert.LeftOut:
-        signal.raise_signal(signal.SIGINT)
-        return original(*arguments, **settings)
-
-    monkeypatch.setattr(lpmert, "leave_one_out", pressed)
-    assert "interrupted: loss and bound hold" in refusal("leave-one-out", *OPTIONS, code=130)
+    ):
+        succeeded(*command, "-q", "--picture", "found.svg")
+        drawn = Path("found.svg").read_text()
+        assert all(word in drawn for word in words)
+        assert ".png" in refusal(*command, "--picture", "found.txt")

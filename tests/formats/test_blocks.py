@@ -32,20 +32,19 @@ NUMBERS = st.one_of(
     st.integers(-9, 9).map(str),
     st.sampled_from(["-0.0", "1e-320", "4.9e-324", "1.", ".5", "+1", "1E5", "0.1000000000000000055511151231257827"]),
 )
+# some are numbers to Python; most are none, or hard to round
 ODD = ["", " 1 ", "1 2", "nan", "inf", "-Infinity", "1e400", "1e101", "1_0", "0x1p3", "١", "true", "null", "-", "1e"]
 ODD += ["1\r", '"1"', "1\t2", "1\n2", "\0", "01", "-01", "1.", ".5", "+1", "1.e5", "[1]", "{}", "1, 2", "|||", "b=1"]
 ODD += ["9007199254740991", "-9007199254740991", "0.1", "1e15", "1e-22", "123456789.123456789", "1e-23", "2.5e-324"]
 ODD += ["1e-300", "1e16", "0." + "0" * 30 + "1", "e1", ".", "+", "--1"]
 ODD += ["9007199254740991.5e-1", "72057594037927945e-1", "4503599627370497.5", "9007199254740992", "-9007199254740993"]
-"""Some are numbers to Python; most are none, or hard to round."""
 
 Found = tuple[object, ...]
-ROWS = {
+ROWS = {  # what a file begins with, and a line of it, by list, feature, loss and text
     "tsv": ("list\tmore\ta\terrors\ttext\n", "u{0}\t\t{1}\t{2}\t{3}\n"),
     "csv": ("list,more,a,errors,text\n", "u{0},,{1},{2},{3}\n"),
     "moses": ("", "u{0} ||| {3} ||| b= 1.5 a= {1} ||| -1 ||| statistics: errors={2}\n"),
 }
-"""What a file begins with, and a line of it, by list, feature, loss and text."""
 IN_ROWS = pytest.mark.parametrize("kind", ROWS)
 
 
@@ -130,14 +129,9 @@ def test_damaged_files_end_alike(tmp_path_factory: pytest.TempPathFactory, kind:
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    for literals, cells, numbers in (
-        (["", ""], [0], np.zeros((1, 2))),
-        ([""], [0], np.zeros((1, 1))),
-        (["", ""], [5], np.zeros((1, 0))),
-        (["", ""], [-1], np.zeros((1, 0))),
-    ):
+    for literals, cell, width in ((["", ""], 0, 2), ([""], 0, 1), (["", ""], 5, 0), (["", ""], -1, 0)):
         with pytest.raises((ValueError, TypeError)):
-            read_alike(b"1\n", literals, cells, False, "", numbers)
+            read_alike(b"1\n", literals, [cell], False, "", np.zeros((1, width)))
     assert read_alike(b"1\n", ["", ""], [0], False, "", np.zeros((2, 1))) is None
     assert read_alike(b"1\n2\n", ["", ""], [0], False, "", np.zeros((1, 1))) is None
 
@@ -156,9 +150,8 @@ def test_words_stay_as_written(segment: str, text: str, tmp_path: Path, monkeypa
 # Limits of lines and of quotes.
 
 LONG = "1 " * 600
-
+# kinds of files that are read by lines
 OF_LINES = [kind for kind in KINDS if kind not in (*DIALECTS, "json", "parquet", "npz", "slf", "weights")]
-"""Kinds of files that are read by lines."""
 
 
 @pytest.fixture
@@ -229,36 +222,12 @@ def test_a_line_of_three_gigabytes_takes_little_memory(tmp_path: Path, packing: 
     assert int(megabytes) < 300
 
 
-@pytest.mark.parametrize("packing", [".gz", ".xz"])
-def test_compressed_lines_are_read_whole(tmp_path: Path, packing: str) -> None:
-    rng = np.random.default_rng(0)
-    texts = ["".join(map(chr, rng.integers(33, 126, size))) for size in rng.integers(0, 5000, 300)]
-    data = "".join(f"{text}\n" for text in texts).encode()
-    cuts = sorted(rng.integers(0, len(data), 4).tolist())
-    parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-    (tmp_path / "f").write_bytes(b"".join(map(PACKINGS[packing], parts)))
-    assert [text for _, text in lines(tmp_path / "f")] == texts
-
-
-def nested(depth: int) -> list[Any]:
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 def test_quotes_are_short_and_take_one_line() -> None:
-    deep = nested(100_000)
-    for value in (
-        "a" * 10**6,
-        b"\0" * 10**6,
-        10**4000,
-        10**6000,
-        [["a" * 500] * 500] * 500,
-        "\n" * 500,
-        {1: "b" * 999},
-        deep,
-    ):
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    huge = ["a" * 10**6, b"\0" * 10**6, 10**4000, 10**6000, [["a" * 500] * 500] * 500, "\n" * 500, {1: "b" * 999}]
+    for value in (*huge, deep):
         assert len(quoted(value)) <= MOST
     for value in ("a" * 150, "", "'", 12, 1.5, None, [1, 2], ("x",)):
         assert quoted(value) == repr(value)

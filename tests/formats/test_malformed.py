@@ -134,8 +134,8 @@ KINDS: dict[str, Kind] = {
 # fmt: on
 
 
+# a kind, the files of it that are others, file and line that are wrong, and what the message says
 Case = tuple[str, dict[str, Content | None], str, str]
-"""A kind, the files of it that are others, file and line that are wrong, and what the message says."""
 
 
 def of(kind: str, file: str, rows: Iterable[Row], *, blamed: str | None = None) -> Iterator[Case]:
@@ -179,6 +179,10 @@ TABLE: list[Case] = [
         case for kind, file, content, line, what in PLACES for text, said in NUMBERS.items()
         for case in of(kind, file, [(content.format(text), line, f"{what} {said}")])
     ),
+    *(
+        case for kind in ("csv", "jsonl", "json", "best-of-n", "moses", "references", "any format", "parquet", "scores")
+        for case in of(kind, next(iter(KINDS[kind].files)), [("", None, "empty file")])
+    ),
     *of("tsv", "dev.tsv", [
         ("", None, "empty file; write it again, or name another"),
         (HEAD, None, "no rows, only names of columns; write one row for each hypothesis"),
@@ -195,7 +199,6 @@ TABLE: list[Case] = [
         (HEAD + 2 * "b\t1\t2\t3\n" + GOOD + "b\t1\t2\t3\n", 5, "list 'b' comes back .* 'a'; sort the lines, or gather"),
     ]),
     *of("csv", "dev.csv", [
-        ("", None, "empty file"),
         ('utt,am,lm,errors,text\na,1,2,3,"x\ny"\na,1,2,q,z\n', 4, "column 'errors' is 'q'"),
         ('utt,am,lm,errors,text\na,1,2,3,"x\ny"\na,1,2\n', 4, "3 cells, but the header has 5"),
         ('utt,am,lm,errors\na,1,2,3\na,1,2,"3\n', 3, "not CSV"),
@@ -205,7 +208,6 @@ TABLE: list[Case] = [
         ("utt,am,lm,errors\ra,1,2,3\r", None, "carriage returns alone"),
     ]),
     *of("jsonl", "dev.jsonl", [
-        ("", None, "empty file"),
         (GOOD_OBJECT + '{"utt": "a", "am": 1, "errors": 3}\n', 2, "no key 'lm'; the keys are utt, am, errors"),
         (GOOD_OBJECT + GOOD_OBJECT.replace("2", "true"), 2, "column 'lm' is True, not a number"),
         (GOOD_OBJECT + GOOD_OBJECT.replace("2", '"2"'), 2, "column 'lm' is '2', not a number"),
@@ -236,11 +238,9 @@ TABLE: list[Case] = [
         ("[]", 1, "not JSON"),
         ("[\n" + "[" * 100_000, 2, "not JSON"),
         ('{\n"utt": 1,\n', 1, "not JSON"),
-        ("", None, "empty file"),
         (b'[\n{"utt": "\xff"}]', 2, "byte 0xff is not UTF-8"),
     ]),
     *of("best-of-n", "set.jsonl", [
-        ("", None, "empty file"),
         (SET + SET, 2, "id 'g' comes twice, first on line 1"),
         (SET + SECOND.replace('"id"', '"key"'), 2, 'a record needs "id", and "candidates"' ),
         (SET + SECOND.replace('"h"', "null"), 2, "candidate 1: column 'id' is empty"),
@@ -269,7 +269,6 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"text": "x"', '"text": 3'), 2, "candidate 1: column 'text' is 3, not a string"),
     ]),
     *of("moses", "lists.txt", [
-        ("", None, r"empty file"),
         ("0 ||| a ||| L= 1 ||| 3", 1, r"no line end here, so the file may be cut off"),
         ("0 ||| a ||| L= 1 ||| 3\n\n", 2, r"empty line"),
         ("0 ||| a\n", 1, r"2 fields between \|\|\|, but a line needs id, text and features"),
@@ -333,7 +332,6 @@ TABLE: list[Case] = [
         ("FEATURES_TXT_BEGIN_0 3", "FEATURES_TXT_BEGIN_0 4", 1, "list '3' of 2 .*, but line 1 of .* has list '4'"),
     ]), blamed="scores"),
     *(("scores", changes, f"{file}:{line}" if line else file, message) for changes, file, line, message in [
-        ({"am": ""}, "am", None, "empty file"),
         ({"lm": "one-1 1\n"}, "am", 2, "key 'one-2' is missing in .*lm"),
         ({"lm": LM + "two-x-2 1\n"}, "lm", 4, "key 'two-x-2' is missing in .*am"),
         ({"text": "one-2 the cut\ntwo-x-1\n"}, "am", 1, "key 'one-1' is missing in .*text"),
@@ -367,7 +365,6 @@ TABLE: list[Case] = [
         ("-1 -2 3 a b\n", 1, "3 words announced, but only 2 found"),
     ]),
     *of("references", "text", [
-        ("", None, "empty file"),
         ("one a\ntwo b\none c\n", 3, "'one' comes twice, first on line 1"),
     ]),
     *of("slf", "x.slf", [
@@ -467,7 +464,6 @@ TABLE: list[Case] = [
         ("a\0b\n", None, "cannot tell the format"),
         ("u1-1 -3.25\nu1-2 -4e0\n", None, "cannot tell the format; .* a key and a number are scores: give NAME=FILE"),
         ("hello\n", None, r"cannot tell the format; give the format \(--from, format\), one of tsv"),
-        ("", None, "empty file"),
         ("SCORES_TXT_BEGIN_0 0 1 2 WER\n", None, "these are the scores of mert data"),
     ]),
     *(("npz", {"x.npz": archive(**changes)}, "x.npz", message) for changes, message in [
@@ -502,7 +498,6 @@ TABLE: list[Case] = [
     )))),
     *of("parquet", "dev.parquet", [
         (lambda: table_of(lm=[1.0, 2.0])[:-10], None, "cannot be read as Parquet"),
-        ("", None, "empty file"),
     ]),
     *(("parquet", {"dev.parquet": partial(table_of, **columns)}, "dev.parquet", message) for columns, message in [
         ({"lm": [1.0, None]}, "row 2: column 'lm' is empty"),
@@ -574,13 +569,12 @@ def test_damaged_compressed_files_are_refused_by_name(tmp_path: Path, packing: s
             read(tmp_path / f"dev.tsv{packing}", **COLUMNS)
 
 
-SENT = '{{"id": "{}", "candidates": [{{"scores": {{"f": {}}}, "loss": 0}}]}}\n'
 WRITTEN = [  # a file as `write` makes it: its head, and a line
     ("x.tsv", "list\tf\tloss\n", "{}\t{}\t0\n"),
     ("x.csv", "list,f,loss\n", "{},{},0\n"),
     ("x.jsonl", "", '{{"list": "{}", "f": {}, "loss": 0}}\n'),
     ("x.moses", "", "{} ||| a ||| f= {} ||| statistics: loss=0\n"),
-    ("candidates.jsonl", "", SENT),
+    ("candidates.jsonl", "", '{{"id": "{}", "candidates": [{{"scores": {{"f": {}}}, "loss": 0}}]}}\n'),
 ]
 
 
@@ -612,11 +606,8 @@ def test_byte_order_marks_inside_are_refused(tmp_path: Path, name: str, head: st
 
 
 ROWS = [{"list": "a", "x": 1, "y": 0.5, "loss": 0}, {"list": "a", "x": 2, "y": 0.25, "loss": 1}]
-CANDIDATES = [
-    {"text": "t", "scores": {"a": 1, "b": 2}, "correct": True},
-    {"text": "u", "scores": {"a": 1, "b": 3}, "correct": False},
-]
-SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}, {"x": {"a": [1, 2]}, "loss": [0, 1]}]
+CANDIDATES = [{"text": text, "scores": {"a": 1, "b": 2}, "correct": text == "t"} for text in "tu"]
+SPREAD = [{"x": {"a": [1, 2]}, "loss": [0, 1]}] * 2
 
 
 @pytest.mark.parametrize(

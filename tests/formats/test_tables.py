@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from time import process_time
@@ -25,7 +26,7 @@ import pyarrow.parquet
 import pytest
 from commands import ended, json_of, loss_of, refusal, run, succeeded
 from shared import ROOT, SHARED_DATA, needs_shared
-from written_lists import DIALECTS, FILES, PACKINGS, TOO_LARGE, frame, optimum, put, small
+from written_lists import DIALECTS, FILES, PACKINGS, TOO_LARGE, frame, optimum, put, same, small
 
 from lpmert import DataError, NBest, minimize, read, to_columns, write
 from lpmert.formats.columns import ColumnsNeeded
@@ -49,14 +50,9 @@ def test_a_text_is_written_as_the_same_bytes_and_whole_or_not_at_all(tmp_path: P
     assert first.read_bytes() == second.read_bytes()
     assert first.read_bytes().startswith(PACKINGS[packing](text.encode())[:2])
     assert list(lines(first)) == [(1, "zwölf"), (2, "Boxkämpfer"), (3, "quer")]
-
-    def break_off() -> None:
-        with atomic_writer(first) as stream:
-            stream.write("new" * 10_000)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        break_off()
+    with suppress(KeyboardInterrupt), atomic_writer(first) as stream:
+        stream.write("new" * 10_000)
+        raise KeyboardInterrupt
     assert read_text(first) == text.replace("\r\n", "\n")
     assert sorted(tmp_path.iterdir()) == [first, second]
 
@@ -88,12 +84,10 @@ COLUMNS: dict[str, Any] = {"segment": "utt", "features": ["am", "lm"], "loss": "
 
 @pytest.mark.parametrize("kind", ["mapping", "pyarrow", "pandas", "polars"])
 def test_frames_are_read_as_files_are(kind: str) -> None:
-    nbest = NBest(
-        [[1.0, 0], [0, 1], [2, 1]], [0, 2, 3], [0, 1, 1], names=["a", "b"], list_ids=["x", "7"], texts=["", "y", "z"]
-    )
+    nbest = small(list_ids=["x", "7"])
     again = read(frame(kind, to_columns(nbest)))
-    assert (again.fingerprint, again.texts) == (nbest.fingerprint, nbest.texts)
-    assert minimize(again).loss == 1  # list 7 has one hypothesis, of loss 1, and list x one of loss 0
+    assert same(again, nbest)
+    assert minimize(again).loss == optimum(nbest)
     with pytest.raises(ColumnsNeeded, match=r"segment .*features .*utt, am, lm, errors, hyp") as caught:
         read(frame(kind, ROWS))
     assert caught.value.suggestion == {"segment": "utt", "features": "am,lm", "loss": "errors"}
@@ -118,9 +112,8 @@ EVERY, PLAIN = ("mapping", "pyarrow", "pandas", "polars"), ("mapping",)
 LARGE = [np.array([0, one, 0], dtype="u8" if one > 0 else "i8") for one in TOO_LARGE]
 
 
-@pytest.mark.parametrize(
-    ("kinds", "columns", "message"),
-    [
+def test_errors_name_the_row() -> None:
+    for kinds, columns, message in (
         (EVERY, {"lm": [1.0, float("nan"), 2.0]}, "row 2: column 'lm' is nan, not a finite number"),
         (EVERY, {"lm": ["1", "2", "3"]}, "row 1: column 'lm' is '1', not a number"),
         (EVERY, {"utt": ["a", "", "b"]}, "row 2: column 'utt' is empty"),
@@ -131,12 +124,10 @@ LARGE = [np.array([0, one, 0], dtype="u8" if one > 0 else "i8") for one in TOO_L
         (PLAIN, {"am": [[1], [1, 2], [3]]}, "column 'am' cannot be read; .*it must be a rectangular array"),
         (PLAIN, {"am": [1, 2]}, "columns of 2 and 3 rows; give all the same"),
         (PLAIN, {7: [1, 2, 3]}, "the name of a column is 7, not a string; rename it"),
-    ],
-)
-def test_errors_name_the_row(kinds: tuple[str, ...], columns: dict[Any, Any], message: str) -> None:
-    for kind in kinds:
-        with pytest.raises(DataError, match=message):
-            read(frame(kind, {**ROWS, **columns}), **COLUMNS)
+    ):
+        for kind in kinds:
+            with pytest.raises(DataError, match=message):
+                read(frame(kind, {**ROWS, **columns}), **COLUMNS)
 
 
 @pytest.mark.filterwarnings("ignore:Determining the column names of a LazyFrame")
@@ -245,10 +236,10 @@ RANK, SUM, SAME = "counts the rows of a list", "a sum of am, lm, with some weigh
 ERRORS, HALVES = SPEECH["errors"], [count / 2 for count in SPEECH["errors"]]
 PARTS = {name: RNG.integers(0, 4, size=len(EACH)).tolist() for name in ("sub", "ins", "del")}
 TOTAL = [sum(counts) for counts in zip(*PARTS.values(), strict=True)]
-OFF_BY_ONE = {
-    "score": [*SPEECH["score"][:7], SPEECH["score"][7] + 1, *SPEECH["score"][8:]]
-}  # a twentieth of the spread
-OFF_BY_ONE["place"] = [*SPEECH["rank"][:9], SPEECH["rank"][9] + 1, *SPEECH["rank"][10:]]
+OFF_BY_ONE = {  # of the score, this is a twentieth of the spread
+    name: [*SPEECH[column][:7], SPEECH[column][7] + 1, *SPEECH[column][8:]]
+    for name, column in (("score", "score"), ("place", "rank"))
+}
 ANSWERS: Table = {
     "question": [row // 4 for row in EACH],
     "answer": [str(one) for one in RNG.integers(1, 4, size=len(EACH))],
@@ -335,8 +326,7 @@ def test_of_stdin_the_first_rows_tell_as_of_a_file(monkeypatch: pytest.MonkeyPat
     of_file = needed(file)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
     of_stdin = needed("-")
-    assert of_stdin.suggestion == of_file.suggestion
-    assert of_stdin.no_features == of_file.no_features
+    assert (of_stdin.suggestion, of_stdin.no_features) == (of_file.suggestion, of_file.no_features)
 
 
 def test_a_wide_table_is_looked_at_in_a_moment(tmp_path: Path) -> None:
@@ -377,6 +367,7 @@ def test_what_is_given_changes_what_is_proposed_and_broken_tables_still_propose(
         read(path, segment="recording", features="am", loss="errors")
 
 
+# what is proposed, and lists and hypotheses of real tables where that is enough to read them
 SHARED: dict[str, tuple[dict[str, str] | None, tuple[int, int] | None]] = {
     "librispeech-asr-30best/dev_other.nbest.tsv.xz": (
         {**WANTED, "segment": "utt", "features": "decoder,ctc,lm,n_tokens,n_words"}, (2864, 85920)
@@ -389,7 +380,6 @@ SHARED: dict[str, tuple[dict[str, str] | None, tuple[int, int] | None]] = {
     "realsumm-cnndm/abs.tsv.xz": (None, None),
     "unieval-topicalchat/topical_chat.tsv.xz": (None, None),
 }  # fmt: skip
-"""What is proposed, and lists and hypotheses of real tables where that is enough to read them."""
 
 
 @needs_shared
@@ -407,35 +397,30 @@ def test_columns_of_real_tables_are_those_that_their_pages_describe(name: str) -
 # Formats, statistics, patterns and references.
 
 
-@pytest.mark.parametrize(
-    ("names", "metric"),
-    [
+@pytest.mark.parametrize("kind", ["tsv", "npz", "parquet", "moses"])
+def test_names_of_statistics_tell_the_metric(tmp_path: Path, kind: str) -> None:
+    rng = np.random.default_rng(1)
+    for names, metric in (
         ((*chain(*((f"match_{n}", f"total_{n}") for n in range(1, 5))), "reference_length"), "bleu"),
         (("match", "predicted", "gold"), "f1"),
         (("errors", "reference_length"), "error-rate"),
         (tuple(f"{what}_char_{n}" for n in (1, 2) for what in ("hypothesis", "reference", "match")), "chrf"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["tsv", "npz", "parquet", "moses"])
-def test_names_of_statistics_tell_the_metric(tmp_path: Path, kind: str, names: tuple[str, ...], metric: str) -> None:
-    rng = np.random.default_rng(1)
-    numbers = np.sort(rng.integers(1, 9, size=(6, len(names))), axis=1)
-    if metric == "chrf":
-        numbers = numbers[:, [2, 1, 0, 5, 4, 3]]
-    if metric == "error-rate":
-        numbers[:, 1] = 9
-    nbest = small(statistics=numbers, statistic_names=names)
-    write(nbest, tmp_path / FILES[kind], kind)
-    found = json_of("solve", tmp_path / FILES[kind])
-    assert f"|metric:{metric}|" in found["signature"]
-    assert found["status"] == "optimal"
+    ):
+        numbers = np.sort(rng.integers(1, 9, size=(6, len(names))), axis=1)
+        if metric == "chrf":
+            numbers = numbers[:, [2, 1, 0, 5, 4, 3]]
+        if metric == "error-rate":
+            numbers[:, 1] = 9
+        write(small(statistics=numbers, statistic_names=names), tmp_path / FILES[kind], kind)
+        found = json_of("solve", tmp_path / FILES[kind])
+        assert f"|metric:{metric}|" in found["signature"]
+        assert found["status"] == "optimal"
 
 
 def test_statistics_without_a_metric_ask_for_one(tmp_path: Path) -> None:
     for name in ("x.tsv", "x.npz"):
         write(small(statistics=np.ones((6, 2)), statistic_names=["judge", "length"]), tmp_path / name)
-    said = refusal("solve", tmp_path / "x.tsv")
-    assert "x.tsv: the lists have the statistics judge, length: name their --metric, such as wer, or choose" in said
+    assert "x.tsv: the lists have the statistics judge, length: name" in refusal("solve", tmp_path / "x.tsv")
     assert loss_of("solve", tmp_path / "x.tsv", "--loss", "length", "--features", "am_0,lm_0") == 2
     assert loss_of("solve", tmp_path / "x.npz", "--loss", "judge") == 2
 
@@ -551,17 +536,6 @@ def test_texts_are_compared_with_references_by_id_or_position(
     assert loss_of("solve", tmp_path / FILES[kind], *measured) == optimum(nbest)
 
 
-def test_scores_may_be_given_as_names_and_files(tmp_path: Path) -> None:
-    nbest, keys = small(), [f"{one}-{number}" for one in "ba" for number in range(3)]
-    columns = {"am": nbest.features[:, 0], "lm": nbest.features[:, 1], "loss": nbest.statistics[:, 0]}
-    for name, column in columns.items():
-        rows = zip(keys, column.tolist(), strict=True)
-        (tmp_path / name).write_text("".join(f"{key} {value}\n" for key, value in rows))
-    files = [f"{name}={tmp_path}/{name}" for name in ("am", "lm")]
-    for options in ((), ("--from", "scores")):
-        assert loss_of("solve", *files, *options, "--losses", f"loss={tmp_path}/loss") == optimum(nbest)
-
-
 def test_scores_of_mert_data_are_found_beside_the_features(tmp_path: Path) -> None:
     write(small(), tmp_path / "run1.features.dat", "mert", score_type="own")
     (tmp_path / "run1.scores.dat").rename(tmp_path / "run1.statscore.dat")
@@ -588,21 +562,17 @@ def test_in_every_format_a_statistic_can_be_a_gain(tmp_path: Path, form: str) ->
 
 
 def test_folders_are_told_by_their_first_file(tmp_path: Path) -> None:
-    folder = tmp_path / "lists"
-    folder.mkdir()
-    (folder / "u1.nbest").write_text("-1.5 -2 2 a cat\n")
-    assert detect(folder) == "srilm"
-    assert detect(folder / "u1.nbest") == "srilm"
-    (folder / "u1.nbest").write_text("# made by hand\nVERSION=1.0\nN=2 L=1\n")
-    assert detect(folder) == "slf"
+    for content, kind in (("-1.5 -2 2 a cat\n", "srilm"), ("# made by hand\nVERSION=1.0\nN=2 L=1\n", "slf")):
+        folder = put(tmp_path, {"u1.nbest": content})
+        assert detect(folder) == detect(folder / "u1.nbest") == kind
     (folder / "1best_recog").mkdir()
     assert detect(folder) == "espnet"
     assert detect({"am": "x"}) == "scores"
 
 
 def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
-    (tmp_path / "one").write_text("0 ||| a ||| L= 1 ||| 1\n")
-    (tmp_path / "two").write_text("0 ||| a ||| L= 1 ||| 1\n0 ||| b ||| L= 1 ||| 1\n1 ||| b ||| L= 1 ||| 1\n")
+    line = "{} ||| {} ||| L= 1 ||| 1\n".format
+    put(tmp_path, {"one": line(0, "a"), "two": line(0, "a") + line(0, "b") + line(1, "b")})
     flags = [tmp_path / "one", tmp_path / "two", tmp_path / "y.npz", "--last-field"]
     assert "2 lists, 4 hypotheses; features L_0; statistics loss" in run("convert", *flags).stderr
     assert run("convert", *flags, "--deduplicate", "--quiet").output == ""

@@ -50,41 +50,34 @@ def test_every_form_means_the_same_and_changes_only_where_its_weights_are(tmp_pa
         assert [word for word in new.replace("=", " ").split() if word in kept] == kept
 
 
-@pytest.mark.parametrize(
-    ("content", "names", "expected"),
-    [
+def test_weights_are_of_just_the_features(tmp_path: Path) -> None:
+    path, ini, six = tmp_path / "w", FORMS["moses.ini"], r"w: 6 numbers for 2 features \(a, b\)"
+    for content, names, expected in (
         ("1 2\n3 4\n5 6\n", "a b", [1, 2]),  # only a file of three lines is an init.opt
-        ("1 2 3 4 5 6\n", "a b", r"w: 6 numbers for 2 features \(a, b\)"),
-        ("[1, 2, 3, 4, 5, 6]", "a b", r"w: 6 numbers for 2 features \(a, b\)"),
-        (FORMS["moses.ini"], "lm_0 tm_pt_0", VALUES[:2]),  # which may have weights of other features, but none missing
-        (FORMS["moses.ini"], "lm_0 glue", "w: the weights have none for glue; they are for .*; .* are lm_0, glue"),
-    ],
-)
-def test_weights_are_of_just_the_features(tmp_path: Path, content: str, names: str, expected: Any) -> None:
-    (tmp_path / "w").write_text(content)
-    if isinstance(expected, list):
-        assert read_weights(tmp_path / "w").of_features(names.split()).tolist() == expected
-        return
-    with pytest.raises(DataError, match=expected):
-        read_weights(tmp_path / "w").of_features(names.split())
+        (ini, "lm_0 tm_pt_0", VALUES[:2]),  # which may have weights of other features, but none missing
+    ):
+        path.write_text(content)
+        assert read_weights(path).of_features(names.split()).tolist() == expected
+    lacking = "w: the weights have none for glue; they are for .*; .* are lm_0, glue"
+    for content, names, message in (
+        *(("1 2 3 4 5 6\n", "a b", six), ("[1, 2, 3, 4, 5, 6]", "a b", six), (ini, "lm_0 glue", lacking)),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=message):
+            read_weights(path).of_features(names.split())
 
 
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["am", "lm"])
 PAIRS = "tm_pt_0=-2.5,lm_0=1.25, WordPenalty=-0.5 ,tm_pt_1=0.75"
-TEXTS = {
-    "numbers": "0.25,2",
-    "spaced": " 0.25 , 2 ",
-    "pairs": "lm=2,am=0.25",
-    "object": '{"lm": 2, "am": 0.25}',
-    "array": "[0.25, 2]",
-}
+TEXTS = ["0.25,2", " 0.25 , 2 ", "lm=2,am=0.25", '{"lm": 2, "am": 0.25}', "[0.25, 2]"]
 
 
-@pytest.mark.parametrize("form", [*TEXTS, "file", "path"])
-def test_python_takes_texts_files_mappings_and_sequences(tmp_path: Path, form: str) -> None:
-    path = tmp_path / "weights.txt"
-    path.write_text("lm 2\nam 0.25\n")
-    given = {"file": str(path), "path": path}.get(form) or TEXTS[form]
+@pytest.mark.parametrize("given", [*TEXTS, "weights.txt", Path("weights.txt")])
+def test_python_takes_texts_files_mappings_and_sequences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("weights.txt").write_text("lm 2\nam 0.25\n")
     expected = lpmert.check(LISTS, {"am": 0.25, "lm": 2})
     assert expected.weights.tolist() == [0.25, 2]
     assert lpmert.check(LISTS, given).weights.tolist() == [0.25, 2]
@@ -131,6 +124,8 @@ def write_weights(path: Path, *given: Any, **options: Any) -> Any:
 
 
 def test_written_weights_keep_form_order_scale_and_the_rest_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not even 17 digits keep the loss"):
+        write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
     (tmp_path / "moses.ini").write_text(FORMS["moses.ini"])
     like = read_weights(tmp_path / "moses.ini")
     names = ["tm_pt_0", "tm_pt_1", "lm_0", "WordPenalty"]
@@ -140,12 +135,6 @@ def test_written_weights_keep_form_order_scale_and_the_rest_of_the_file(tmp_path
     assert found.tolist() == [0.5, 1.0, -2.0, 1.5]
     new = FORMS["moses.ini"].replace("lm= 1.25", "lm= -2.000000").replace("-2.5 0.75", "0.500000 1.000000")
     assert (tmp_path / "new.ini").read_text() == new.replace("Penalty=-0.5", "Penalty=1.500000")
-
-
-def test_weights_that_no_digits_keep_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not even 17 digits keep the loss"):
-        write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
-    assert list(tmp_path.iterdir()) == []
 
 
 @examples(200)
@@ -194,12 +183,12 @@ def espnet(flags: dict[str, float], score: dict[str, FloatArray]) -> FloatArray:
     return sum(weights[name] * score[name] for name in weights) + flags["penalty"] * score["tokens"]
 
 
+# features, the signs that their weights must have, and the formula of each toolkit
 CASES: dict[str, tuple[tuple[str, ...], tuple[int, ...], Score]] = {
     "kaldi": (("acoustic", "lm", "words"), (-1, -1, 0), kaldi_costs),
     "icefall": (("acoustic", "lm", "attention"), (1, 0, 0), icefall),
     "espnet": (("decoder", "ctc", "lm", "tokens"), (1, 1, 0, 0), espnet),
 }
-"""Features, the signs that their weights must have, and the formula of each toolkit."""
 
 
 def parsed(text: str) -> dict[str, float]:
@@ -226,27 +215,17 @@ def test_a_toolkit_with_these_settings_chooses_what_the_weights_choose(toolkit: 
     assert direction / np.abs(direction).sum() == pytest.approx(weights / np.abs(weights).sum(), abs=1e-4)
 
 
-COSTS = "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
-COST_ROLES = {"acoustic": "ac_cost", "lm": "lm_cost"}
-
-
-def close(weights: FloatArray) -> bool:
-    return bool(abs(weights[1] / weights[0] - 1.123456789) < 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("toolkit", "names", "weights", "keeps", "roles", "text"),
-    [
-        ("kaldi", "acoustic lm words", [-0.1, -1, -0.5], lambda _: True, {}, COSTS),
-        ("kaldi", "acoustic lm words", [0.1, 1, -0.5], lambda _: True, {}, COSTS),  # scores as well as costs
-        ("kaldi", "words ac_cost lm_cost", [-0.5, -0.1, -1], lambda _: True, COST_ROLES, COSTS),
-        ("icefall", "acoustic lm", [2.0, 2.246913578], close, {}, "ngram_lm_scale=1.123456789\n"),
-    ],
-)
-def test_settings_have_roles_and_as_many_digits_as_it_takes(
-    toolkit: str, names: str, weights: list[float], keeps: Any, roles: dict[str, str], text: str
-) -> None:
-    assert settings_text(toolkit, names.split(), np.array(weights), keeps, roles) == text
+def test_settings_have_roles_and_as_many_digits_as_it_takes() -> None:
+    for names, weights, roles in (
+        ("acoustic lm words", [-0.1, -1, -0.5], {}),
+        ("acoustic lm words", [0.1, 1, -0.5], {}),  # scores as well as costs
+        ("words ac_cost lm_cost", [-0.5, -0.1, -1], {"acoustic": "ac_cost", "lm": "lm_cost"}),
+    ):
+        text = settings_text("kaldi", names.split(), np.array(weights), lambda _: True, roles)
+        assert text == "--inv-acoustic-scale=10\n--word-ins-penalty=0.5\n"
+    exact = np.array([2.0, 2.246913578])
+    text = settings_text("icefall", ["acoustic", "lm"], exact, lambda w: abs(w[1] / w[0] - 1.123456789) < 1e-9, {})
+    assert text == "ngram_lm_scale=1.123456789\n"
 
 
 def test_settings_and_files_of_weights_are_written_and_read_back(tmp_path: Path) -> None:

@@ -57,17 +57,13 @@ def seen(browser: Any, page_file: Path) -> Seen:
     return Seen(browser, page_file, viewport={"width": 1200, "height": 900})
 
 
-def test_every_picture_is_shown_and_nothing_is_fetched(seen: Seen, page_file: Path) -> None:
+def test_every_picture_is_shown_nothing_is_fetched_and_hostile_texts_do_nothing(seen: Seen, page_file: Path) -> None:
     seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     widths = seen.page.evaluate("[...document.images].map((one) => one.complete && one.naturalWidth)")
     assert len(widths) == 13  # progress; three pairs and three weights, each from afar and from near
     assert all(width > 100 for width in widths)
     assert [one for one in seen.asked if not one.startswith("data:image/svg+xml,")] == [page_file.as_uri()]
     assert seen.said == []
-
-
-def test_hostile_texts_do_nothing(seen: Seen) -> None:
-    seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert seen.page.evaluate("typeof window.hacked") == "undefined"
     assert seen.page.evaluate("document.querySelectorAll('script, iframe, i, base, h1 b, td b, th b').length") == 0
 

@@ -36,7 +36,7 @@ def test_a_surface_has_the_loss_of_decoding(seed: int, f1: bool) -> None:
     assert sum(assert_decoded(nbest, shown(one, seed), f1) for one in found) > 80
 
 
-def test_the_border_between_two_cells_is_straight() -> None:
+def test_the_border_between_two_cells_is_straight_and_seen_if_it_is_parallel_to_the_lines() -> None:
     # one list, the second hypothesis wins where x > y: with halves 2 and 1, where twice the place across exceeds the
     # height
     nbest = lpmert.NBest([[0.0, 1.0], [1.0, 0.0]], [0, 2], [0, 1])
@@ -44,9 +44,6 @@ def test_the_border_between_two_cells_is_straight() -> None:
     height, across = ((2 * np.arange(n) + 1) / n - 1 for n in losses.shape)
     clear = np.abs(2 * across[None, :] - height[:, None]) > 1e-9
     assert np.array_equal(losses[clear], (2 * across[None, :] > height[:, None])[clear].astype(float))
-
-
-def test_the_border_that_is_parallel_to_the_lines_is_seen() -> None:
     # the choice changes at y = 0.3 only: no line along x has an event, yet the lines differ
     nbest = lpmert.NBest([[0.0, 10.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]], [0, 2, 3], [0, 1, 0])
     losses = surface(lines_of(lpmert.Problem(nbest)), np.array([1.0, 0.0, 1.0]), (0, 1), np.ones(3)).losses
@@ -139,8 +136,5 @@ def test_edits_keep_both_texts_and_agree_on_what_is_the_same(seed: int) -> None:
     assert [" ".join(words for _, words in side) for side in sides] == texts
     first, second = (" ".join(words for changed, words in side if not changed) for side in sides)
     assert first == second
-
-
-def test_very_long_texts_are_not_compared_word_by_word() -> None:
     left, right = edits("a " * 3000, "a " * 3000 + "b")
-    assert [changed for changed, _ in (*left, *right)] == [True, True]
+    assert [changed for changed, _ in (*left, *right)] == [True, True], "too long to be compared word by word"

@@ -70,14 +70,11 @@ def test_paths_are_drawn_in_the_plane() -> None:
     assert np.column_stack(line.get_data()) == pytest.approx(np.array([[0.0, length]]))
 
 
-def test_the_profile_goes_through_the_optimum() -> None:
+def test_the_profile_goes_through_the_optimum_and_changes_count_lists_that_get_better_and_worse() -> None:
     axes = lpmert.plots.profile(RESULT, NBEST, "feature1", window="near").axes[0]
     (dot,) = [line for line in axes.lines if line.get_marker() == "o"]
     assert [*map(float, dot.get_xydata()[0])] == [RESULT.weights[0], RESULT.loss]
     assert brute(NBEST, RESULT.weights) == RESULT.loss
-
-
-def test_changes_count_lists_that_get_better_and_worse() -> None:
     nbest = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [2], [0]])
     axes = lpmert.plots.changes(nbest, [1.0, 0.0], [0.0, 1.0]).axes[0]
     assert axes.get_title() == "2 lists change: 1 better, 1 worse"
@@ -115,19 +112,16 @@ def test_without_the_extra_the_remedy_is_told(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "r.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("unit", "label", "shown", "told"),
-    [
+def test_a_loop_is_drawn_in_the_unit_of_its_losses() -> None:
+    rows = [{"number": n, "loss": loss, "held_out_loss": None, "pool_loss": None} for n, loss in ((1, 50), (2, 40))]
+    for unit, label, shown, told in (
         (Unit("WER", 1 / 200, percent=True, counts="errors"), "WER in %", [25.0, 20.0], "20.00% (40 errors)"),
         (Unit("reward", -1.0), "reward", [-50.0, -40.0], "-40"),
-    ],
-)
-def test_a_loop_is_drawn_in_the_unit_of_its_losses(unit: Unit, label: str, shown: list[float], told: str) -> None:
-    rows = [{"number": n, "loss": loss, "held_out_loss": None, "pool_loss": None} for n, loss in ((1, 50), (2, 40))]
-    axes = pictures.loop({"iterations": rows, "best": 2, "unit": asdict(unit)}).axes[0]
-    assert axes.get_ylabel() == label
-    assert axes.lines[0].get_ydata() == pytest.approx(shown)
-    assert axes.get_legend().get_texts()[-1].get_text() == f"best: {told}"
+    ):
+        axes = pictures.loop({"iterations": rows, "best": 2, "unit": asdict(unit)}).axes[0]
+        assert axes.get_ylabel() == label
+        assert axes.lines[0].get_ydata() == pytest.approx(shown)
+        assert axes.get_legend().get_texts()[-1].get_text() == f"best: {told}"
 
 
 def test_the_colours_of_a_surface_are_labelled_with_round_figures_of_the_unit() -> None:
