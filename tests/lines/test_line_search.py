@@ -48,8 +48,7 @@ def ragged(seed, *, lists=6, size=5, dimension=3, kind="loss", integers=True):
     """Lists of any length up to this size."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, size + 1, lists))])
-    count = offsets[-1]
-    shape = (count, dimension)
+    count, shape = offsets[-1], (offsets[-1], dimension)
     features = rng.integers(-3, 4, shape).astype(float) if integers else rng.normal(size=shape)
     statistics = METRICS[kind][2](rng, offsets.tolist()) if kind in METRICS else rng.integers(0, 6, count).astype(float)
     return NBest(features, offsets, statistics)
@@ -71,10 +70,8 @@ def joined(pieces):
     """Pieces of a line, neighbours that touch made one."""
     found = [pieces[0]]
     for low, high in pieces[1:]:
-        if low <= found[-1][1] + 1e-9:
-            found[-1] = (found[-1][0], high)
-        else:
-            found.append((low, high))
+        first = found.pop()[0] if low <= found[-1][1] + 1e-9 else low
+        found.append((first, high))
     return found
 
 
@@ -110,10 +107,8 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integer
     problem = Problem(ragged(seed, kind=kind, integers=integers), kind)
     form = problem.canonical
     assume(form.n_features)
-    search = LineSearch(form)
-    rng = np.random.default_rng(seed)
-    weights = rng.normal(size=form.n_features)
-    axes = list(np.eye(form.n_features))
+    search, rng = LineSearch(form), np.random.default_rng(seed)
+    weights, axes = rng.normal(size=form.n_features), list(np.eye(form.n_features))
     for direction in [*axes, rng.normal(size=form.n_features)]:
         surface = brute_force(problem, weights, direction)
         least = min(level for _, _, level in surface)
@@ -129,9 +124,7 @@ def test_line_search_equals_brute_force_over_all_breakpoints(seed, kind, integer
     assert step.level == pytest.approx(min(levels), abs=1e-12)
 
 
-@given(
-    seed=st.integers(0, 10**6), kind=st.sampled_from(["loss", "bleu", "f1"]), directions=st.sampled_from([*DESCENTS])
-)
+@given(st.integers(0, 10**6), st.sampled_from(["loss", "bleu", "f1"]), st.sampled_from([*DESCENTS]))
 @settings(deadline=None, max_examples=80)
 def test_with_two_features_all_line_searches_find_the_optimum(seed, kind, directions):
     nbest = ragged(seed, lists=8, dimension=2, kind=kind, integers=seed % 2 == 0)
@@ -152,10 +145,9 @@ def test_with_two_features_all_line_searches_find_the_optimum(seed, kind, direct
 def test_of_equal_lines_the_first_counts(first, costs, at):
     """The last two differ in a feature that plays no part on this line."""
     search = search_of(np.array([first, [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]), np.array([0, 3]), costs)
-    weights, axis = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
-    assert search.at(weights) == at
-    assert search.along(weights, axis).level == 1
-    assert search.best_coordinate(weights, np.array([1]))[1].level == 1
+    weights, axis, _ = np.eye(3)
+    levels = search.along(weights, axis).level, search.best_coordinate(weights, np.array([1]))[1].level
+    assert (search.at(weights), *levels) == (at, 1, 1)
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1"])
@@ -163,12 +155,10 @@ def test_line_searches_stay_within_a_cosine(kind):
     """`test_methods.py` does the same for all other kinds of regions."""
     region = Region(cosine=0.8, around={"feature1": 1.0, "feature2": 0.5, "feature3": 2.0})
     for seed, directions in product(range(4), DESCENTS):
-        nbest = ragged(seed, lists=10, kind=kind, integers=False)
-        method = Och(directions=directions, restarts=5)
+        nbest, method = ragged(seed, lists=10, kind=kind, integers=False), Och(directions=directions, restarts=5)
         result = minimize(nbest, metric=kind, region=region, method=method, seed=seed)
         found = lpmert.evaluate(nbest, result, metric=kind, region=region)
-        assert found.inside
-        assert found.loss == result.loss
+        assert (found.inside, found.loss) == (True, result.loss)
 
 
 def test_line_search_within_a_cap_is_as_good_as_the_best_of_the_line_inside_it():
@@ -190,7 +180,6 @@ def decode(features, offsets, costs, weights):
 
 
 def lists_of_costs(seed, **shape):
-    """Features, offsets and whole costs of ragged lists."""
     nbest = ragged(seed, **shape)
     return nbest.features, nbest.offsets, nbest.statistics[:, 0].astype(int)
 
@@ -234,8 +223,7 @@ def test_descent_returns_what_its_weights_decode_to_without_leaning_on_ties(seed
 
 def test_descent_is_deterministic_and_never_worse_than_its_initial_weights():
     features, offsets, costs = lists_of_costs(11, lists=30, size=20, dimension=6, integers=False)
-    cost, weights = descend(features, offsets, costs, seed=2, budget=60_000)
-    again = descend(features, offsets, costs, seed=2, budget=60_000)
+    (cost, weights), again = (descend(features, offsets, costs, seed=2, budget=60_000) for _ in range(2))
     assert (again[0], again[1].tolist()) == (cost, weights.tolist())
     assert descend(features, offsets, costs, seed=3, initial=weights, starts=1, budget=1)[0] <= cost
 
@@ -307,13 +295,12 @@ def test_history_never_forgets_an_optimum_of_the_same_lists():
 def test_the_same_seed_repeats_random_starts_unless_reseeded():
     problem = problem_of(9, lists=60)
 
-    def optima(method, iteration):
-        history = [Iteration(np.zeros(4), ())] * iteration
-        solve(replace(method, earlier=history), problem)
-        return [weights.tolist() for weights in history[-1].optima]
-
     for method, repeats in ((BASELINE, True), (Stabilised(selection=None), False)):
-        assert (optima(method, 1) == optima(method, 2)) == repeats
+        histories = [[Iteration(np.zeros(4), ())] * iteration for iteration in (1, 2)]
+        for history in histories:
+            solve(replace(method, earlier=history), problem)
+        first, second = ([weights.tolist() for weights in history[-1].optima] for history in histories)
+        assert (first == second) == repeats
 
 
 def test_selection_trades_loss_for_distance_from_recent_weights():
@@ -425,10 +412,8 @@ def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
         assert on_graphs.loss == on_lists.loss
 
 
-@pytest.mark.parametrize(
-    ("sources", "targets"), [([0, 1], [2, 1]), ([0, 2], [1, 2]), ([0, 1], [1, 3]), ([-1, 1], [1, 2])]
-)
-def test_links_that_are_not_in_order_are_refused(sources: list[int], targets: list[int]) -> None:
-    one, other = np.array(sources, dtype=np.int32), np.array(targets, dtype=np.int32)
-    with pytest.raises(ValueError, match="targets must be sorted, and each link must lead to a larger node"):
-        core.Links(one, np.zeros(2, dtype=np.int32), other, 3)
+def test_links_that_are_not_in_order_are_refused() -> None:
+    for links in (([0, 1], [2, 1]), ([0, 2], [1, 2]), ([0, 1], [1, 3]), ([-1, 1], [1, 2])):
+        sources, targets = np.array(links, dtype=np.int32)
+        with pytest.raises(ValueError, match="targets must be sorted, and each link must lead to a larger node"):
+            core.Links(sources, np.zeros(2, dtype=np.int32), targets, 3)

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice, pairwise, product
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import oracle
@@ -96,19 +98,15 @@ def test_as_many_combinations_are_tested_as_by_a_prototype(first: int, optimum: 
 
 
 def test_a_cell_that_costs_more_than_its_bound_said_waits_for_its_turn() -> None:
-    def found(*costs: int) -> list[Any]:
-        return [SimpleNamespace(cost=cost) for cost in costs]
-
-    left: Any = SimpleNamespace(lists=np.array([0]), found=found(0, 3), bound=9)
-    right: Any = SimpleNamespace(lists=np.array([1]), found=found(0), bound=1)
+    none, three, five = (SimpleNamespace(cost=cost) for cost in (0, 3, 5))
+    left: Any = SimpleNamespace(lists=np.array([0]), found=[none, three], bound=9)
+    right: Any = SimpleNamespace(lists=np.array([1]), found=[none], bound=1)
     nothing: Any = None
     both = TwoHalves(left, right, nothing, lazy=True)
     assert both.best_in_frontier() == (0, 0)
     both.expand_frontier((0, 0))
-    right.found += found(5)  # for another cell, as it may be
-    assert both.bound == 1
-    assert both.best_in_frontier() == (1, 0)
-    assert both.best_in_frontier() == (0, 1)
+    right.found.append(five)  # for another cell, as it may be
+    assert [both.bound, both.best_in_frontier(), both.best_in_frontier()] == [1, (1, 0), (0, 1)]
 
 
 @pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals", "multiples"])
@@ -141,17 +139,11 @@ def test_the_weights_never_get_worse_and_passes_end_when_they_stay() -> None:
 def test_the_best_pairs_are_those_of_all_pairs() -> None:
     rng = np.random.default_rng(3)
     for sizes in ((1, 1), (4, 7), (30, 20), (50, 1)):
-        left, right = (
-            Combinations(
-                -np.sort(rng.integers(-9, 9, n).astype(float)), rng.integers(0, 99, n), rng.normal(size=(n, 2))
-            )
-            for n in sizes
-        )
+        drawn = ((rng.integers(-9, 9, n), rng.integers(0, 99, n), rng.normal(size=(n, 2))) for n in sizes)
+        left, right = (Combinations(-np.sort(scores.astype(float)), *rest) for scores, *rest in drawn)
         every = np.sort(np.add.outer(left.scores, right.scores).ravel())[::-1]
-        pairs = {
-            (a + b, c + d, *(r + s))
-            for (a, c, r), (b, d, s) in product(zip(*left, strict=True), zip(*right, strict=True))
-        }
+        both = product(zip(*left, strict=True), zip(*right, strict=True))
+        pairs = {(a + b, c + d, *(r + s)) for (a, c, r), (b, d, s) in both}
         for beam in (1, 2, 5, 17, 10**4):
             found = best_of_pairs(left, right, beam)
             assert found.scores.tolist() == every[:beam].tolist()
@@ -170,8 +162,7 @@ class Paper:
     """
 
     def __init__(self, points: list[np.ndarray], costs: list[np.ndarray]) -> None:
-        self.points, self.costs = points, costs
-        self.programs: Counter[int] = Counter()
+        self.points, self.costs, self.programs = points, costs, Counter[int]()
 
     def extreme(self, chosen: dict[int, int]) -> bool:
         """LinOptimizer over the sparse set: the combination, and all that differ from it in one list."""
@@ -179,9 +170,7 @@ class Paper:
         here = sum(self.points[s][n] for s, n in chosen.items())
         others = [here - self.points[s][n] + np.delete(self.points[s], n, axis=0) for s, n in chosen.items()]
         points = np.vstack([here, *others])
-        answer = linprog(
-            points.mean(axis=0) - here, A_ub=points - here, b_ub=np.zeros(len(points)), bounds=(-1, 1), method="highs"
-        )
+        answer = linprog(points.mean(axis=0) - here, A_ub=points - here, b_ub=np.zeros(len(points)), bounds=(-1, 1))
         return answer.status == 0 and float(here @ answer.x - points.mean(axis=0) @ answer.x) > 1e-9
 
     def single(self, s: int) -> Iterator[Found]:
@@ -226,8 +215,7 @@ def remembered(stream: Iterator[Found]) -> Callable[[int], Found | None]:
 
 def assert_as_in_the_paper(problem: Problem) -> None:
     form = problem.canonical
-    ranges = list(pairwise(form.offsets.tolist()))
-    paper = Paper([form.features[a:b] for a, b in ranges], [form.costs[a:b] for a, b in ranges])
+    paper = Paper(*(np.split(own, form.offsets[1:-1]) for own in (form.features, form.costs)))
     first = next(paper.stream(0, form.n_lists - 1), None)
     search = PublishedSearch(form)
     while not search.finished:
@@ -300,13 +288,11 @@ def test_what_is_called_optimal_is(kind: str) -> None:
     ],
     ids=["a point inside an edge", "an optimum that the program refuses within its tolerance"],
 )
-def test_what_ends_the_search_too_early_proves_nothing(
-    features: list[list[float]], losses: list[float], tested: int, loss: float | None
-) -> None:
+def test_what_ends_the_search_too_early_proves_nothing(features: Any, losses: Any, tested: int, loss: Any) -> None:
     nbest = lpmert.NBest(features, [0, len(losses)], losses)
     published = lpmert.minimize(nbest, method=PUBLISHED)
-    assert published.counters["tested_1"] == tested
-    assert (published.status, published.lower_bound) == (Status.HEURISTIC, None)
+    said = published.counters["tested_1"], published.status, published.lower_bound
+    assert said == (tested, Status.HEURISTIC, None)
     assert published.loss == losses[published.selection[0]] >= 1.0
     assert loss in (None, published.loss)
 
@@ -314,19 +300,14 @@ def test_what_ends_the_search_too_early_proves_nothing(
 def test_no_first_weights_are_searched_for_and_no_witness_improves_on_the_first_combination() -> None:
     lists = random_lists("floats", 3, most_selections=400)
     problem = Problem(lists.nbest)
-    asked: list[int] = []
-
-    def find() -> lpmert.methods.Incumbent:
-        asked.append(1)
-        return first_incumbent(problem, 0, None)
-
+    find = MagicMock(wraps=partial(first_incumbent, problem, 0, None))
     search = PUBLISHED.start(Task(problem, problem.canonical, find))
     assert isinstance(search, PublishedSearch)
     before = search.incumbent.cost
     while not search.finished:
         assert search.incumbent.cost == before
         search.advance()
-    assert not asked
+    find.assert_not_called()
 
 
 def test_within_a_cosine_the_paper_looks_at_the_nearest_weights_of_a_box_only() -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +11,8 @@ from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, cast
+from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -42,11 +42,10 @@ def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
         return False
 
     found = lpmert.minimize(nbest, method="cells", checkpoint=path, callback=meanwhile)
-    assert found.status is Status.OPTIMAL
     assert refused
     assert [file.name for file in tmp_path.iterdir()] == ["kept.npz"]  # and no lock
     again = lpmert.minimize(nbest, method="cells", checkpoint=path, resume=True)
-    assert (again.loss, again.resumed) == (found.loss, True)
+    assert (found.status, again.loss, again.resumed) == (Status.OPTIMAL, found.loss, True)
 
 
 @pytest.mark.parametrize("of", [lattices_of, lambda seed: noise_of(seed, 8)], ids=["lattices", "lists"])
@@ -112,10 +111,10 @@ def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
             cut_off("cells", path, resume=True)
 
 
-def edited(kept: Path, path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+def edited(kept: Path, path: Path, edit: Callable[[Any], object]) -> None:
     """Write another state, with the right checksum."""
     header, state = checkpoint._read(kept)
-    edit(cast("dict[str, Any]", state))
+    edit(state)
     checkpoint._write(path, {name: value for name, value in header.items() if name != "state"}, state)
 
 
@@ -144,18 +143,10 @@ def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: 
 def test_what_a_forged_state_leads_to_is_refused_too_but_no_error_of_the_callback(kept: Path, tmp_path: Path) -> None:
     # The numbers of open nodes are looked at when their turn comes.
     path = tmp_path / "edited"
-
-    def cut_short(state: dict[str, Any]) -> None:
-        for node in state["search"]["nodes"]:
-            node["data"] = node["data"][:-1]
-
-    edited(kept, path, cut_short)
+    edited(kept, path, lambda state: [node.update(data=node["data"][:-1]) for node in state["search"]["nodes"]])
     with pytest.raises(DataError, match=rf"^{path}: holds no state of such a search, .*an open node has too few bytes"):
         lpmert.minimize(noise_of(1), method="cells", checkpoint=path, resume=True)
-
-    def fail(_: object) -> bool:
-        raise IndexError("of the caller")
-
+    fail = MagicMock(side_effect=IndexError("of the caller"))
     with pytest.raises(IndexError, match="of the caller"):
         lpmert.minimize(noise_of(1), method="cells", checkpoint=kept, resume=True, callback=fail)
 
@@ -165,17 +156,14 @@ def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
     with long_searches():
         first = cut_off("cells", path)
         result = lpmert.minimize(noise_of(1), method="cells", checkpoint=path, resume=True)
-    assert not first.resumed
-    assert "checkpoint" not in first.message
-    assert result.status is Status.OPTIMAL
+    assert (first.resumed, "checkpoint" in first.message, result.status) == (False, False, Status.OPTIMAL)
     said = "proved optimal: no weights give a lower loss; resumed from a checkpoint, on which the bound also rests"
     result.save(saved)
     again = lpmert.Result.load(saved)
     assert (again.resumed, again.message) == (True, said)
     assert all(said in text for text in (str(result), result_report(result)))
     lpmert.report(result, tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "This also rests on a checkpoint, from which it was resumed." in page
+    assert "This also rests on a checkpoint, from which it was resumed." in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("returns", [True, False])
@@ -184,7 +172,7 @@ def test_a_search_survives_that_its_checkpoint_cannot_be_written(
 ) -> None:
     monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
     monkeypatch.setattr(checkpoint, "_SHARE", 1e9)
-    path, calls = tmp_path / "gone" / "kept", count()
+    path, calls, solve = tmp_path / "gone" / "kept", count(), partial(lpmert.minimize, noise_of(2, 8))
 
     def vanish(_: object) -> None:
         call = next(calls)
@@ -195,24 +183,20 @@ def test_a_search_survives_that_its_checkpoint_cannot_be_written(
 
     path.parent.mkdir()
     with long_searches():
-        result = lpmert.minimize(noise_of(2, 8), method="cells", checkpoint=path, callback=vanish)
+        result = solve(method="cells", checkpoint=path, callback=vanish)
     assert next(calls) > 7
-    assert result.status is Status.OPTIMAL
-    assert result.loss == lpmert.minimize(noise_of(2, 8), method="choices").loss
-    assert path.exists() == returns
+    assert (result.status, result.loss, path.exists()) == (Status.OPTIMAL, solve(method="choices").loss, returns)
     trouble = f"{path}: cannot be written: No such file or directory; "
     said = [one.message.removeprefix(trouble) for one in caplog.records if str(path) in one.message]
     assert said[:3] == ["the search continues, and tries again later"] * 3
     assert (said[-1] == "no checkpoint was written at the end") != returns
     if returns:
-        again = lpmert.minimize(noise_of(2, 8), method="cells", checkpoint=path, resume=True, time_limit=0)
-        assert again.loss == result.loss
+        assert solve(method="cells", checkpoint=path, resume=True, time_limit=0).loss == result.loss
 
 
 def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
+    now, written = [0.0], []
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
-    written = []
 
     def write(*_: object) -> None:
         written.append(now[0])
@@ -224,8 +208,7 @@ def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
         kept.keep(dict)
         now[0] += 1.0
     assert written[0] == 60.0
-    assert 5.0 * len(written) <= 0.02 * 3600.0 + 5.0
-    assert len(written) > 10
+    assert 50.0 < 5.0 * len(written) <= 0.02 * 3600.0 + 5.0
 
 
 @pytest.mark.parametrize(
@@ -237,12 +220,10 @@ def test_a_search_that_is_killed_goes_on(kind: str, kills: int, tmp_path: Path) 
     rng = np.random.default_rng(kills)
     call = [sys.executable, "-c", CHILD, str(tmp_path / "kept.npz"), kind]
     for _ in range(kills):
-        process = subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment())
-        assert process.stdout.readline() == "begins\n"
-        time.sleep(float(rng.exponential(0.2)))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+            assert process.stdout.readline() == "begins\n"
+            time.sleep(float(rng.exponential(0.2)))
+            process.kill()
     done = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True, env=environment())
     loss, status = done.stdout.splitlines()[-1].split()
     assert (float(loss), status) == (kept_search(kind).loss, "OPTIMAL")
@@ -274,10 +255,10 @@ def test_a_search_goes_on_with_its_bound_and_counters(method: Any, metric: str, 
         share = max(1, whole.counters["nodes"] // 4)
         limits = [{"node_limit": share}, {"node_limit": share + 1}, {"node_limit": 2 * share}, {}, {"time_limit": 0}]
         results = [search(checkpoint=tmp_path / "kept", resume=k > 0, **limit) for k, limit in enumerate(limits)]
-    assert results[0].status is Status.NODE_LIMIT
     assert results[0].counters["nodes"] > 0
     assert [result.resumed for result in results] == [False, True, True, True, True]
-    assert results[-2].status is results[-1].status is whole.status is Status.OPTIMAL
+    statuses = [result.status for result in (results[0], *results[-2:], whole)]
+    assert statuses == [Status.NODE_LIMIT, *[Status.OPTIMAL] * 3]
     for before, after in pairwise(results):
         assert before.lower_bound <= after.lower_bound <= whole.loss <= after.loss <= before.loss
         assert all(count <= after.counters[name] for name, count in before.counters.items())
@@ -288,13 +269,12 @@ def test_a_search_goes_on_with_its_bound_and_counters(method: Any, metric: str, 
 
 @pytest.mark.parametrize("method", ["sweep", "auto", "lp-mert", "exhaustive", "mip", "lattices"])
 def test_a_search_that_begins_anew_says_so(method: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "kept.npz"
-    lists = lattices_of(2) if method == "lattices" else noise_of(1, 4, 2)
-    search = partial(lpmert.minimize, lists, **({"metric": "wer"} if method == "lattices" else {"method": method}))
+    path, lattices = tmp_path / "kept.npz", method == "lattices"
+    search = partial(lpmert.minimize, noise_of(1, 4, 2), method=method)
+    search = partial(lpmert.minimize, lattices_of(2), metric="wer") if lattices else search
     caplog.set_level(logging.WARNING, logger="lpmert")
     stopped = search(checkpoint=path, time_limit=0)
-    assert stopped.status is Status.TIME_LIMIT
-    assert "begins anew" not in caplog.text
+    assert (stopped.status, "begins anew" in caplog.text) == (Status.TIME_LIMIT, False)
     whole = search(checkpoint=path, resume=True)
     assert "the checkpoint holds only the best weights of this search: the proof begins anew" in caplog.text
     assert whole.loss == search().loss <= stopped.loss

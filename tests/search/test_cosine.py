@@ -14,7 +14,7 @@ from problems import METRICS, around, lists_in_a_cap, random_nbest
 from searches import many_more
 
 import lpmert
-from lpmert import Linear, NBest, Region, RegionError, Result, Status
+from lpmert import Linear, NBest, Region, RegionError, Status
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
 from lpmert.metrics.base import Metric
@@ -29,34 +29,29 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 ENGINES: list[str | Method] = ["choices", "lp-mert", "auto", Cells(), Cells(leaf_lists=1), LpMert(look_ahead=False)]
 
 
-def test_what_features_may_be_off_keeps_rows_that_rounding_alone_would_drop() -> None:
+def test_what_features_may_be_off_or_what_ties_at_the_rim_of_a_half_space_is_kept() -> None:
+    """A difference along the centre is 0 at right angles to it, which doubles may take for more."""
     rows, offsets, centre = np.array([[1.0, 0.0], [0.99, 0.0]]), np.array([0, 2]), np.array([1.0, 0.0])
     assert possible_winners(rows, offsets, centre, 0.9).tolist() == [0]
     assert possible_winners(rows, offsets, centre, 0.9, np.array([0.01, 0.01])).tolist() == [0, 1]
-
-
-def test_what_ties_at_the_rim_of_a_half_space_is_kept() -> None:
-    """A difference along the centre is 0 at right angles to it, which doubles may take for more."""
     rng = np.random.default_rng(0)
     for _ in range(100):
         centre = rng.normal(size=3)
         centre /= np.linalg.norm(centre)
         rows = np.array([centre * rng.uniform(0.1, 9.0), np.zeros(3)])
-        assert possible_winners(rows, np.array([0, 2]), centre, 0.0).tolist() == [0, 1]
+        assert possible_winners(rows, offsets, centre, 0.0).tolist() == [0, 1]
 
 
 def assert_least_within(
     lists: Lists, centre: np.ndarray, cosine: float, method: str | Method, metric: str | Metric = "loss"
-) -> Result:
+) -> None:
     """Hold the optimum within a cosine to enumeration, but for the last digits of a ratio that doubles compute."""
     least = best_within(lists, centre, cosine, *([] if metric == "loss" else [metric.loss]))
     region = Region(cosine=cosine, around=around(lists, centre))
     result = lpmert.minimize(lists.nbest, metric=metric, region=region, method=method)
     assert result.weights @ centre / np.linalg.norm(result.weights) / np.linalg.norm(centre) >= cosine - 1e-12
-    assert result.status is Status.OPTIMAL
-    assert result.loss == result.lower_bound
+    assert (result.status, result.lower_bound) == (Status.OPTIMAL, result.loss)
     assert result.loss == (least if metric == "loss" else pytest.approx(least, abs=1e-14))
-    return result
 
 
 @pytest.mark.parametrize("seeds", [range(12), *map(many_more, (range(12, 24), range(1000, 1600)))])
@@ -148,8 +143,7 @@ def test_the_published_test_misses_a_cell_that_reaches_into_the_cap() -> None:
         first[test] = problem.canonical.loss_of(search.root.found[0].cost)
     assert first == {"exact": 0.0, "published": 1.0}
     result = lpmert.minimize(lists.nbest, region=region, method=LpMert(cosine_test="published"))
-    assert result.lower_bound is None
-    assert result.status is Status.HEURISTIC
+    assert (result.lower_bound, result.status) == (None, Status.HEURISTIC)
     assert lpmert.minimize(lists.nbest, region=region, method="lp-mert").loss == 0.0
 
 
@@ -200,13 +194,11 @@ def test_the_cone_around_a_cap_contains_it(width: int, cosine: float) -> None:
     if rays is None:
         assert cosine < 0.5
         return
-    angle = np.arccos(cosine)
     across = rng.normal(size=(5000, width))
     across -= np.outer(across @ cap.unit, cap.unit)
     across /= np.linalg.norm(across, axis=1, keepdims=True)
-    rim = np.cos(angle) * cap.unit + np.sin(angle) * across
-    coordinates = np.linalg.solve(rays.T, rim.T)
-    assert (coordinates > 0).all()
+    rim = cosine * cap.unit + np.sqrt(1.0 - cosine**2) * across
+    assert (np.linalg.solve(rays.T, rim.T) > 0).all()
 
 
 def test_the_largest_cosine_below_1_leaves_what_wins_at_the_centre() -> None:
@@ -225,8 +217,7 @@ def test_a_cosine_of_nothing_is_half_of_the_plane(method: str) -> None:
         cut = np.vstack([features, [0.0, 0.0], centre])
         inside = [w for w in directions_of_the_plane(cut, [*offsets, 22]) if w @ centre > 0.0]
         least = min(losses[decoded(features, offsets, w)].sum() for w in inside)
-        nbest = lpmert.NBest(features, offsets, losses, ["a", "b"])
-        found = lpmert.minimize(nbest, method=method, region=Region(cosine=0.0, around=centre.tolist()))
-        assert found.status is Status.OPTIMAL
-        assert found.loss == least
+        region = Region(cosine=0.0, around=centre.tolist())
+        found = lpmert.minimize(NBest(features, offsets, losses), method=method, region=region)
+        assert (found.status, found.loss) == (Status.OPTIMAL, least)
         assert found.weights @ centre > 0.0
