@@ -1,4 +1,4 @@
-"""The progress of a search on stderr: a live view on terminals, lines elsewhere, and reports on single stages."""
+"""The progress of a search on stderr: a live view on terminals, a table elsewhere, and reports on single stages."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 
 LINE_SECONDS = 1.0  # minimum time between two lines about a search or a stage
+HEADER_LINES = 20  # after which the header is repeated
+_WIDTH = 12  # of the columns of bounds and losses
 HOW_TO_STOP = "Ctrl-C stops and keeps the best"
 BAR_WIDTH = 40  # width of the bar, if the terminal is wide enough
 
 
-def _counts(progress: lpmert.Progress) -> str:
-    """Return the counts of nodes, open nodes and linear programs, from ten millions on in millions."""
-    counts = {"nodes": progress.nodes, "open": progress.open_nodes} | ({"LPs": progress.lps} if progress.lps else {})
-    return ", ".join(f"{n if n < 10_000_000 else f'{n / 1e6:.1f}M'} {name}" for name, n in counts.items())
+def _short(count: int) -> str:
+    """Return a count as text, from ten millions on in millions."""
+    return str(count) if count < 10_000_000 else f"{count / 1e6:.1f}M"
 
 
 def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
@@ -43,27 +44,38 @@ def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
     return unit.least(bound, loss), unit.short(loss), gap
 
 
+def header(unit: Unit = LOSS) -> str:
+    name = visible(unit.name)
+    name = name if len(name) <= _WIDTH else "best"
+    return f"src    nodes     open | {unit.bound:>{_WIDTH}} {name:>{_WIDTH}}     gap |       LPs    time"
+
+
 def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> str:
-    """Return a line of the log; source: the letter of what found the best weights since the line before."""
+    """Return a line of the table; source: the letter of what found the best weights since the line before."""
     bound, loss, gap = _figures(progress, unit)
-    known = "no bound" if progress.lower_bound is None else f"{unit.bound} {bound}, gap {gap}"
-    found_by = f" ({source})" if source else ""
-    return f"{duration(progress.seconds)}: {visible(unit.name)} {loss}{found_by}, {known}; {_counts(progress)}"
+    return (
+        f" {source:1} {_short(progress.nodes):>9} {_short(progress.open_nodes):>8} "
+        f"| {bound:>{_WIDTH}} {loss:>{_WIDTH}} {gap:>7} | {_short(progress.lps):>9} {duration(progress.seconds):>7}"
+    )
 
 
 class ProgressLog:
-    """Callback of a search that logs how it stands each second or hundredth, and first how to stop an unlimited one."""
+    """Callback of a search that writes a table to stderr, a line each second or hundredth, and first how to stop it."""
 
     def __init__(self, time_limit: float | None = None, unit: Unit = LOSS) -> None:
-        self._time_limit, self._unit, self._next_line, self._source = time_limit, unit, LINE_SECONDS, ""
+        self._time_limit, self._unit = time_limit, unit
+        self._lines, self._next_line, self._source = 0, LINE_SECONDS, ""
 
     def __call__(self, progress: lpmert.Progress) -> None:
         self._source = progress.source or self._source
         if progress.seconds < self._next_line:
             return
-        if self._next_line == LINE_SECONDS and self._time_limit is None:
+        if self._lines == 0 and self._time_limit is None:
             say(f"The search goes on until it has a proof; {HOW_TO_STOP} weights and the bound")
+        if self._lines % HEADER_LINES == 0:
+            say(header(self._unit))
         say(progress_line(progress, self._source, self._unit))
+        self._lines += 1
         self._next_line = progress.seconds + max(LINE_SECONDS, 0.01 * progress.seconds)
         self._source = ""
 
@@ -101,7 +113,7 @@ def live_view(time_limit: float | None = None, unit: Unit = LOSS) -> Iterator[Ca
 
 
 def shown(time_limit: float | None, unit: Unit = LOSS) -> AbstractContextManager[Callback]:
-    """Return a context whose value is a callback that shows progress: live on terminals, where they can, or lines."""
+    """Return a context whose value is a callback that shows progress: live on terminals, where they can, or a table."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return live_view(time_limit, unit)
     return nullcontext(ProgressLog(time_limit, unit))
@@ -115,10 +127,11 @@ def picture(
     from rich.text import Text
 
     clock = duration(progress.seconds) + (f" of {duration(time_limit)}" if time_limit else "")
+    counts = {"nodes": progress.nodes, "open": progress.open_nodes} | ({"LPs": progress.lps} if progress.lps else {})
     lines = [
         Text.assemble((clock, "cyan"), "  ", progress.phase),
         _gap_bar(progress, first, columns, unit),
-        Text(_counts(progress)),
+        Text("  ".join(f"{_short(count)} {name}" for name, count in counts.items())),
         Text(HOW_TO_STOP, style="dim"),
     ]
     for line in lines:

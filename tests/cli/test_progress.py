@@ -1,4 +1,4 @@
-"""What the terminal shows: progress at the right times, and reports that say no more than was proved."""
+"""What the terminal shows: aligned progress lines at the right times, and reports that say no more than was proved."""
 
 import io
 import itertools
@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from lpmert.cli.progress import HOW_TO_STOP, ProgressLog, picture, progress_line, shown
+from lpmert.cli.progress import HOW_TO_STOP, ProgressLog, header, picture, progress_line, shown
 from lpmert.cli.reports import result_report
-from lpmert.findings import LOSS, Cell, Unit
+from lpmert.findings import Cell, Unit
 from lpmert.quoting import duration, number, percent
 from lpmert.result import Progress, Result, Status, relative_gap
 
@@ -50,19 +50,30 @@ def printed(reports: Iterable[Progress], capsys: Any, time_limit: float | None =
     return captured.err.splitlines()
 
 
-def test_a_line_of_progress_tells_loss_bound_and_gap_in_their_unit() -> None:
-    for report, source, unit, line in (
-        (progress(0.1), "", LOSS, "0.1s: loss 1767, at least 1700, gap 3.79%; 12 nodes, 3 open, 5 LPs"),
-        (progress(12.3), "W", LOSS, "12.3s: loss 1767 (W), at least 1700, gap 3.79%; 12 nodes, 3 open, 5 LPs"),
-        (progress(1e5, bound=None, n=123_456_789_012), "", LOSS,
-         "27h46m: loss 1767, no bound; 123456.8M nodes, 3 open, 5 LPs"),
-        (progress(61.0, loss=0.6673507, bound=0.57595), "", Unit("BLEU", -100.0, 100.0),
-         "61.0s: BLEU 33.26, at most 42.41, gap 9.14; 12 nodes, 3 open, 5 LPs"),
-        # a bound that is met is not a hundredth above
-        (progress(1.0, loss=32.0, bound=32.0), "", Unit("accuracy", -1 / 120, 1.0, percent=True),
-         "1.0s: accuracy 73.33%, at most 73.33%, gap 0.00; 12 nodes, 3 open, 5 LPs"),
-    ):  # fmt: skip
-        assert progress_line(report, source, unit) == line
+@pytest.mark.parametrize(
+    "report",
+    [
+        progress(0.1),
+        progress(12.3, "w"),
+        progress(1e5, bound=None, n=123_456_789_012),
+        progress(999.94, "r", loss=9.7142051, bound=1e-9),
+        progress(86_399, loss=0.0, bound=-1.0),
+    ],
+)
+def test_progress_lines_have_their_separators_below_those_of_the_header(report: Progress) -> None:
+    line = progress_line(report, report.source)
+    assert [m.start() for m in re.finditer(r"\|", line)] == [m.start() for m in re.finditer(r"\|", header())]
+    assert len(line) == len(header()) <= 79
+
+
+def test_progress_is_told_in_the_unit_of_the_report() -> None:
+    bleu, share = Unit("BLEU", -100.0, 100.0), Unit("accuracy", -1 / 120, 1.0, percent=True)
+    assert header(bleu).split()[4:8] == ["at", "most", "BLEU", "gap"]
+    for report, unit, figures in (
+        (progress(61.0, loss=0.6673507, bound=0.57595), bleu, "42.41 33.26 9.14"),
+        (progress(1.0, loss=32.0, bound=32.0), share, "73.33% 73.33% 0.00"),  # a bound that is met is not above
+    ):
+        assert progress_line(report, "", unit).split("|")[1].split() == figures.split()
 
 
 def test_lines_come_every_second_with_the_source_of_the_last_incumbent(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,10 +81,13 @@ def test_lines_come_every_second_with_the_source_of_the_last_incumbent(capsys: p
     sources = {3: "r", 15: "r", 17: "w"}
     reports = [progress(t / 10, source=sources.get(t, "")) for t in range(41)]
     expected = [progress_line(progress(1.0 + t), source) for t, source in enumerate(("r", "w", "", ""))]
+    expected.insert(0, header())
     assert printed(reports, capsys) == expected
     first, *lines = printed(reports, capsys, None)
     assert HOW_TO_STOP in first
     assert lines == expected
+    lines = printed([progress(float(t)) for t in range(1, 46)], capsys)
+    assert [place for place, line in enumerate(lines) if line == header()] == [0, 21, 42]
 
 
 def test_terminals_get_a_live_view_that_leaves_nothing_behind_and_others_a_table(
@@ -93,7 +107,7 @@ def test_terminals_get_a_live_view_that_leaves_nothing_behind_and_others_a_table
     told = capsys.readouterr().err
     assert "a line of the log" in told
     assert HOW_TO_STOP in told
-    assert "s: loss" not in told
+    assert "|" not in told
 
 
 def seen(report: Progress, first: Progress, limit: float | None = None, columns: int = 80) -> list[str]:
