@@ -29,14 +29,12 @@ def run(*arguments: object) -> Result:
 
 
 def ended(code: int, *arguments: object) -> Result:
-    """Run a command and assert its exit code."""
     outcome = run(*arguments)
     assert outcome.exit_code == code, outcome.output
     return outcome
 
 
 def succeeded(*arguments: object) -> Result:
-    """Run a command and assert that it succeeds."""
     return ended(0, *arguments)
 
 

@@ -29,7 +29,6 @@ def put(folder: Path, files: Mapping[str, Content | None]) -> Path:
 
 
 def content_of(content: Content) -> bytes:
-    """Return the content of a file in bytes."""
     if isinstance(content, str):
         return content.encode()
     return content if isinstance(content, bytes) else content()

@@ -117,8 +117,6 @@ def test_copies_results_of_other_gaps_and_weights_to_start_from_are_renewed(tabl
 def test_other_encodings_are_named_with_a_command_that_helps(table: str, tmp_path: Path, encoding: str) -> None:
     Path(table).write_text(TABLE, encoding=encoding)
     name = encoding[:6].upper()
-    with pytest.raises(lpmert.DataError, match=f"is {name}"):
-        lpmert.read(table)
     told = ended(1, "solve", *columns(table)).stderr
     assert f"dev.tsv: is {name}" in told
     remedy = told.partition("convert it: ")[2].strip()

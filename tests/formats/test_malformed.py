@@ -149,14 +149,12 @@ def changed(whole: str, rows: Iterable[tuple[str, str, int | None, str]]) -> Ite
         yield whole.replace(old, new), line, message
 
 
+ADVICE = r"--query, --relevance and --features \(features\) say"
 NO_RANKS: dict[str, Content | None] = {"1best_recog/score": None, "1best_recog/text": None}
-
+FINITE = "not a finite number in double precision; correct"
 NUMBERS = {
     **{text: f"is '{text}', not a number" for text in ("x", "1_0", "１", "١", "1,5", "0x10")},
-    **{
-        text: f"is '{text}', not a finite number in double precision; correct"
-        for text in ("nan", "inf", "-Infinity", "1e400")
-    },
+    **{text: f"is '{text}', {FINITE}" for text in ("nan", "inf", "-Infinity", "1e400")},
     "1e151": "is '1e151', beyond 1e[+]150; rescale it",
 }
 PLACES = [  # of numbers: a kind, a file, its content, the line, and what is there
@@ -170,8 +168,6 @@ PLACES = [  # of numbers: a kind, a file, its content, the line, and what is the
     ("srilm", "lists/one", "# x\n-1 {} 1 a\n", 2, "lm score"),
     ("slf", "x.slf", "N=2 L=1\n" + REST.replace("a=-1", "a={}"), 4, "a="),
 ]
-
-ADVICE = r"--query, --relevance and --features \(features\) say"
 
 # fmt: off
 TABLE: list[Case] = [

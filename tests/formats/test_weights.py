@@ -60,7 +60,9 @@ def test_weights_are_of_just_the_features(tmp_path: Path) -> None:
         assert read_weights(path).of_features(names.split()).tolist() == expected
     lacking = "w: the weights have none for glue; they are for .*; .* are lm_0, glue"
     for content, names, message in (
-        *(("1 2 3 4 5 6\n", "a b", six), ("[1, 2, 3, 4, 5, 6]", "a b", six), (ini, "lm_0 glue", lacking)),
+        ("1 2 3 4 5 6\n", "a b", six),
+        ("[1, 2, 3, 4, 5, 6]", "a b", six),
+        (ini, "lm_0 glue", lacking),
     ):
         path.write_text(content)
         with pytest.raises(DataError, match=message):

@@ -87,7 +87,6 @@ class Parts(HTMLParser):
 
     @property
     def all_text(self) -> str:
-        """All that a reader sees."""
         return " ".join(text for tag, texts in self.texts.items() if tag not in ("script", "style") for text in texts)
 
     @property
@@ -106,7 +105,6 @@ class Parts(HTMLParser):
 
 
 def parts(path: Path) -> Parts:
-    """Return what a page holds."""
     return Parts(path.read_text(encoding="utf-8"))
 
 

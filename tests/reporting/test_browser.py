@@ -28,14 +28,10 @@ def browser() -> Iterator[Any]:
         yield tool.chromium.launch(executable_path=BROWSER, args=alone)
 
 
-NBEST = hostile_lists(4)
-RESULT = lpmert.minimize(NBEST)
-
-
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "r.html"
-    lpmert.report(RESULT, path, data=NBEST, weights={"</script><i>": [1.0, 2.0, 3.0]})
+    path, nbest = tmp_path_factory.mktemp("page") / "r.html", hostile_lists(4)
+    lpmert.report(lpmert.minimize(nbest), path, data=nbest, weights={"</script><i>": [1.0, 2.0, 3.0]})
     return path
 
 
@@ -68,13 +64,19 @@ def test_every_picture_is_shown_nothing_is_fetched_and_hostile_texts_do_nothing(
     assert seen.page.evaluate("document.querySelectorAll('script, iframe, i, base, h1 b, td b, th b').length") == 0
 
 
-def test_tables_and_parts_are_reached_by_the_keyboard(seen: Seen) -> None:
+def test_tables_and_parts_are_reached_by_the_keyboard_and_can_be_printed(seen: Seen, tmp_path: Path) -> None:
     reached = set()
     seen.page.focus("nav a")
     for _ in range(60):
         seen.page.keyboard.press("Tab")
         reached.add(seen.page.evaluate("document.activeElement.tagName"))
     assert {"A", "SUMMARY", "DIV"} <= reached
+    seen.page.pdf(path=str(tmp_path / "r.pdf"))
+    assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
+    seen.page.emulate_media(media="print")
+    assert not seen.page.locator("nav").is_visible()
+    assert seen.page.locator(".pair img").first.is_visible()
+    seen.page.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -88,12 +90,3 @@ def test_it_fits_phones_and_desks_in_both_colours(browser: Any, page_file: Path,
     box = seen.page.locator(".pair img").first.bounding_box()
     assert box["width"] > (0.8 if width < 600 else 0.35) * width
     assert seen.said == []
-
-
-def test_it_can_be_printed(seen: Seen, tmp_path: Path) -> None:
-    seen.page.pdf(path=str(tmp_path / "r.pdf"))
-    assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
-    seen.page.emulate_media(media="print")
-    assert not seen.page.locator("nav").is_visible()
-    assert seen.page.locator(".pair img").first.is_visible()
-    seen.page.emulate_media(media="screen")
