@@ -226,3 +226,14 @@ def test_ties_at_the_edge_of_a_box_fall_whether_doubles_are_exact_or_not(spread:
     # list neither is as good as the other one everywhere, the third is settled, and the first of the last one falls to
     # the second, though not to the third, which is the best at the centre.
     assert narrowed(proof, root_node(proof), box).rows.tolist() == [1, 2, 4, 5, 9, 10]
+
+
+def test_a_vector_is_nowhere_negative_exactly_if_it_is_not_at_any_corner() -> None:
+    rng = np.random.default_rng(7)
+    found = set()
+    for seed in range(300):
+        box = lists_and_box(sorted(KINDS)[seed % len(KINDS)], seed, 6)[1].box
+        vector = np.array(rng.integers(-5, 6, len(box.rays)).tolist(), dtype=object)
+        found.add(least := min(corners(box) @ vector) >= 0)
+        assert box.is_nonnegative(vector) == least
+    assert found == {True, False}

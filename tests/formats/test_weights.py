@@ -128,6 +128,7 @@ def write_weights(path: Path, *given: Any, **options: Any) -> Any:
 def test_written_weights_keep_form_order_scale_and_the_rest_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not even 17 digits keep the loss"):
         write_weights(tmp_path / "weights.txt", ["a"], np.array([1.0]), lambda _: False)
+    assert not list(tmp_path.iterdir())
     (tmp_path / "moses.ini").write_text(FORMS["moses.ini"])
     like = read_weights(tmp_path / "moses.ini")
     names = ["tm_pt_0", "tm_pt_1", "lm_0", "WordPenalty"]

@@ -1,5 +1,7 @@
 """The optimum over all paths of lattices, held to lists of all paths; no label that wins in a cone is lost."""
 
+from fractions import Fraction
+from itertools import product
 from time import process_time
 from types import SimpleNamespace
 
@@ -10,7 +12,7 @@ from searches import many_more
 from shared import needs_shared, shared
 
 import lpmert
-from lpmert import Lattices, Linear, Region, Status
+from lpmert import Lattices, Linear, NBest, Region, Status
 from lpmert.methods.lattice.nodes import Cone, all_mixes
 from lpmert.methods.lattice.search import LatticeSearch, Leaf
 from lpmert.metrics.text import EditTexts
@@ -34,6 +36,15 @@ def test_cones_that_cannot_be_split_and_what_leaves_do_not_settle_stay_unsettled
     search._leaf = Leaf(np.eye(2), no_lists(), ended, 10, 100, 0)  # settled lattices cost 10
     search._search_leaf(search._leaf)
     assert (search.unsettled, search._leaf) == (15, None)
+
+
+def test_weights_beyond_the_region_and_on_its_edge_are_not_taken_whatever_they_lose() -> None:
+    lattices = Lattices([[1, 0], [0, 1]], [0, 2], [0, 0], [1, 1], [0, 1], ["x"], vocabulary=["x", "y"])
+    problem, weights = LatticeProblem(lattices, "wer", region=Region(nonnegative=True)), np.array([1.0, 0.0])
+    search = LatticeSearch(problem, Incumbent(100, CanonicalWeights(weights), ""), None, 1)
+    for last, cost in ((-0.5, 100), (0.0, 100), (0.5, 0)):
+        assert search._try_weights(CanonicalWeights(np.array([1.0, last]))).loss == 0
+        assert search.incumbent.cost == cost
 
 
 @pytest.mark.parametrize("jobs", [2, 3, 7])
@@ -134,3 +145,30 @@ def test_words_are_counted_by_their_numbers_as_they_are_in_texts(lowercase: bool
         way = np.array(chosen[::-1])
         text = " ".join(word for k in chosen if (word := words[k]) is not None)
         assert problem.statistics(0, way).tolist() == settings.counter(chain.references[0])(text)
+
+
+def test_a_loss_that_only_rounding_gives_is_called_optimal_to_tolerance_above_a_true_bound() -> None:
+    """Two lattices with two places, two links in parallel each: multiples of one vector, but for rounding."""
+    one = [0.03300010398406011, -1.4253489608701877, 0.33281361313804664]
+    two, three = (
+        [0.06600020796812021, -2.8506979217403754, 0.6656272262760933],
+        [0.09900031195218031, -4.276046882610563],
+    )
+    three.append(0.99844083941414)
+    links = np.array([two, one, three, three, one, one, three, two]) * [[-1], [0], [1], [1], [-1], [1], [-1], [1]]
+    losses, places = [1.0, 1.0, 4.0, 2.0, 4.0, 0.0, 3.0, 4.0], np.array([0, 0, 1, 1] * 2)
+    region = Region(linear=[Linear({"f0": -3.0, "f1": -2.0, "f2": -2.0}, lower=0, upper=0)])
+    names = ["f0", "f1", "f2"]
+    lattices = Lattices(links, [0, 4, 8], places, places + 1, list("abcdefgh"), losses=losses, names=names)
+    found = lpmert.minimize(lattices, metric="loss", region=region)
+    units = [Fraction(unit) for unit in lattices.units.tolist()]
+    held = [[round(Fraction(x) / unit) * unit for x, unit in zip(row, units, strict=True)] for row in links.tolist()]
+    paths = [(first + start, second + start) for start in (0, 4) for first, second in product((0, 1), (2, 3))]
+    sums = [[a + b for a, b in zip(held[first], held[second], strict=True)] for first, second in paths]
+    rows = np.array(sums, dtype=np.float64)
+    assert [[Fraction(value) for value in row] for row in rows.tolist()] == sums  # so that lists hold the same
+    listed = NBest(rows, [0, 4, 8], [losses[first] + losses[second] for first, second in paths], names=names)
+    same = lpmert.minimize(listed, region=region, method="choices")
+    assert (same.status, found.status) == (Status.OPTIMAL, Status.OPTIMAL_TO_TOLERANCE)
+    assert found.lower_bound <= same.loss < found.loss
+    assert "needs weights that double precision cannot tell from a tie" in str(found)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from looping.test_loop import START, Toy, looped, plain
 
 import lpmert
+from lpmert.looping import journal
 
 
 def begun(folder: Path) -> Toy:
@@ -180,3 +183,30 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
     assert [one for one in found.warnings if one.startswith(said)]
     assert not [one for one in found.warnings if one.startswith("iteration 1")]
     assert not [one for one in looped().warnings if "no hypotheses" in one]
+
+
+def test_of_loops_that_begin_at_once_in_a_folder_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others look for settings before the first has written its own, but must not overwrite them."""
+    write, begins, refused = journal._write, threading.Event(), []
+
+    def slowly(place: Path, content: Any) -> None:
+        begins.set()
+        time.sleep(0.3)
+        write(place, content)
+
+    def begin(n: int) -> None:
+        try:
+            journal.Journal(tmp_path, {"n": n}, resume=n == 5)
+        except lpmert.DataError as error:
+            refused.append(str(error))
+
+    monkeypatch.setattr(journal, "_write", slowly)
+    threads = [threading.Thread(target=begin, args=(n,)) for n in (3, 4, 5)]
+    for one in threads:
+        one.start()
+        assert begins.wait(30)
+    for one in threads:
+        one.join(30)
+    assert json.loads((tmp_path / "settings.json").read_text())["n"] == 3
+    assert sorted("has n = 3, not 5" in one or "has a loop already" in one for one in refused) == [True, True]
+    assert not list(tmp_path.glob(".*"))

@@ -145,6 +145,28 @@ def test_features_are_taken_as_what_they_mean_times_one_factor(features: FloatAr
     assert float(1 / factor) == pytest.approx(found.unit, rel=1e-15)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 2**49), st.integers(1, 2**49)), min_size=4, max_size=4),
+    st.integers(1, 10**6),
+    st.integers(0, 40),
+)
+@settings(max_examples=200, deadline=None)
+def test_whole_fractions_are_those_of_statistics(counts: list[tuple[int, int]], factor: int, common_bits: int) -> None:
+    """Also where counts times factors do not fit into 64 bits, as long as their differences within lists are small."""
+    counts = [(a >> common_bits, (b >> common_bits) + 1) for a, b in counts]
+    statistics, constant, offsets = np.array(counts, dtype=float), np.array([3.0, 5.0]), np.array([0, 2, 4])
+    try:
+        above, below, *more = whole_fractions(statistics, constant, (factor, 1), (1, factor), offsets, 0)
+    except MethodError:
+        spread = max(abs(a - b) for one in (counts[:2], counts[2:]) for a, b in zip(*one, strict=True))
+        assert max(1, spread * factor) * sum(map(sum, counts)) * factor > 2**56
+        return
+    for chosen in ([0, 2], [0, 3], [1, 2], [1, 3]):
+        a, b = 3 + sum(counts[k][0] for k in chosen), 5 + sum(counts[k][1] for k in chosen)
+        found = [rest + sum(part[chosen].tolist()) for part, rest in zip((above, below), more, strict=True)]
+        assert Fraction(*found) == Fraction(factor * a + b, a + factor * b)
+
+
 @needs_shared
 @pytest.mark.slow
 def test_all_lists_of_a_translation_system_with_four_features_are_proved() -> None:

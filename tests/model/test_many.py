@@ -8,7 +8,7 @@ import pytest
 from problems import KINDS, METRICS, random_lists
 
 import lpmert
-from lpmert import NBest
+from lpmert import NBest, core
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
@@ -110,3 +110,9 @@ def test_a_certificate_asks_for_room_first(tmp_path: Path, fresh_memory: int, mo
     with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
         lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
     assert not (tmp_path / "none.json").exists()
+
+
+def test_ties_are_never_left_out() -> None:
+    corners = np.array([[0, 0], [2, 0], [0, 2], [2, 2], [1, 0], [1, 2], [1, 1], [0, 0]], dtype=float)
+    # (1, 0) and (1, 2) tie with corners for some weights
+    assert core.possible_winners(corners, np.array([0, 8])).tolist() == [0, 1, 2, 3, 4, 5, 7]

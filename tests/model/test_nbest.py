@@ -96,6 +96,8 @@ def test_rows_of_selections_lists_and_features_are_taken_in_the_order_asked_for(
     expected = contents(nbest)
     for lists in ([1], np.array([False, True]), slice(1, None), [-1]):
         assert contents(nbest.restrict(lists)) == {"b": expected["b"]}
+    with pytest.raises(DataError, match="cannot choose these of 2 lists"):
+        nbest.restrict([2])
     swapped, chosen = nbest.restrict([1, 0]), nbest.select_features(["lm", "am"])
     assert (swapped.list_ids, contents(swapped)) == (("b", "a"), expected)
     assert chosen.names == ("lm", "am")

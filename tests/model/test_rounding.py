@@ -6,7 +6,9 @@ from itertools import chain, combinations, pairwise
 
 import numpy as np
 import pytest
+from fuzz import run
 from oracle import dot
+from problems import problem
 
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
@@ -199,3 +201,38 @@ def test_rows_are_off_by_no_more_than_is_said_and_exact_ones_by_nothing() -> Non
     for value, double, bound in zip(chain(*exact), near.ravel().tolist(), off.ravel().tolist(), strict=True):
         assert abs(value - Fraction(double)) <= Fraction(bound) < Fraction(1, 10**15)
     assert (off[2].any(), off[0].any()) == (False, True)
+
+
+@pytest.mark.parametrize("method", ["auto", "choices", "cells", "lp-mert"])
+def test_weights_are_not_put_on_a_tie_between_losses_that_fixed_point_makes_one(method: str) -> None:
+    """The second list's losses are 0 beside the others; at w = (-2, -4, 1/2) all three of it tie."""
+    rows = [[0, -2, -2], [0, 2, 1], [0, -2, -1], [2, -2, 2], [1, 1, 2], [2, 1, 1], [-2, 0, 2], [-2, -2, -2]]
+    losses = [9e-21, 9e-301, 6e-301, 8e-301, 3e-21, 1e-21, 9e-101, 9e-101]
+    nbest = NBest(np.array(rows, dtype=float), [0, 1, 4, 6, 8], losses, names=["a", "b", "c"])
+    region = Region(bounds={"a": (None, 1.25)}, fixed={"b": -1.0, "c": 0.125})
+    result = lpmert.minimize(nbest, region=region, method=method)
+    assert result.status is Status.OPTIMAL
+    weights = [Fraction(value) for value in result.weights.tolist()]
+    assert weights[1] == -8 * weights[2]
+    for begin, end in ((1, 4), (4, 6), (6, 8)):
+        scores = [dot(weights, row) for row in rows[begin:end]]
+        assert scores.count(max(scores)) == 1
+
+
+@pytest.mark.parametrize(
+    ("features", "seed", "method"),
+    [("mixed magnitudes", 570, "exhaustive"), ("opposite", 333, "cells"), ("scales", 57, "cells")],
+)
+def test_in_cells_thinner_than_rounding_equations_set_the_last_weights(features: str, seed: int, method: str) -> None:
+    assert run(problem(features, "small", seed, kind="decimals"), method)[1] is Status.OPTIMAL
+
+
+def test_sums_that_doubles_hold_are_not_called_rounded() -> None:
+    whole = NBest(np.arange(24.0).reshape(8, 3) % 7, [0, 4, 8], np.arange(8.0), names=list("abc"))
+    most: dict[str, tuple[float | None, float | None]] = {"c": (0.1, 0.7)}
+    for region in (
+        Region(fixed={"a": 1.0, "b": 0.25}),
+        Region.simplex(),
+        Region(fixed={"a": 0.3, "b": 0}, bounds=most),
+    ):
+        assert Problem(whole, region=region).canonical.rounding is None

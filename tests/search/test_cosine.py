@@ -221,3 +221,9 @@ def test_a_cosine_of_nothing_is_half_of_the_plane(method: str) -> None:
         found = lpmert.minimize(NBest(features, offsets, losses), method=method, region=region)
         assert (found.status, found.loss) == (Status.OPTIMAL, least)
         assert found.weights @ centre > 0.0
+
+
+def test_the_cone_is_told_exactly() -> None:
+    cone, least = Cap(-np.ones(4), 0.5), Fraction(1, 10**30)
+    for second, inside in ((0, True), (-least, True), (least, False)):  # the first cosine is 1/2 itself
+        assert cone.contains([Fraction(-1), Fraction(second), Fraction(0), Fraction(0)]) == inside

@@ -32,7 +32,7 @@ from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
 from lpmert.result import relative_gap
 from lpmert.search.driver import Below, _bound_of, search_below
-from lpmert.search.node_queue import OpenNode
+from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.search.report import _holds
 from lpmert.system.memory import Allowance
 
@@ -201,3 +201,27 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(NodeSearch, "explore", MagicMock(side_effect=RuntimeError("broken unit")))
     with pytest.raises(RuntimeError, match="broken unit"):
         lpmert.minimize(problem_of(2), method="cells", jobs=2)
+
+
+def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    form, weights = replace(Problem(problem_of(1, 8, 3)).canonical, step=2), CanonicalWeights(np.ones(3))
+    assert form.granularity == 2
+
+    def open_at(bounds: range) -> Answer:
+        return Answer([OpenNode(bound, np.zeros(1)) for bound in bounds], 10, weights, "", None, {})
+
+    monkeypatch.setattr(choices, "explore_batch", lambda _, nodes, *__: open_at(range(0 if nodes[0].bound else 11)))
+    search = choices.SharedChoices(1, form, Incumbent(10, weights, ""))
+    search.resume_from(open_at(range(1)))
+    search.advance()
+    assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
+
+
+def test_a_unit_searches_a_node_whose_bound_is_the_next_lower_cost() -> None:
+    lists = problem_of(1, 8, 3)
+    form, whole = Problem(lists).canonical, lpmert.minimize(lists)
+    least = int(whole.loss / form.unit) - form.constant
+    common = choices.ChoicesTask(form)
+    (node, *_) = common.search(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).export_nodes()
+    found = choices.explore_batch(common, [node._replace(bound=least)], least + form.granularity, np.zeros(3), 10**8)
+    assert (whole.status, found.cost) == (Status.OPTIMAL, least)

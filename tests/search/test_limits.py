@@ -452,3 +452,22 @@ def test_cones_that_cover_many_features_are_made_one_by_one() -> None:
     lists = random_nbest(lists=20, size=50, dimension=300)
     Problem(lists)
     assert peak_of(lambda: lpmert.minimize(lists, method=Cells(shape="simplices"), node_limit=0)) < 60e6
+
+
+def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [100]
+    monkeypatch.setattr(memory, "resident", lambda: held[0] << 20)
+    monkeypatch.setattr(memory, "_PAUSE", 0.0)
+    allowance = memory.Allowance(1000 << 20)
+    for now, spent in ((300, False), (601, True), (100, True)):  # 301 more in one step: two of these would be too many
+        held[0] = now
+        assert allowance.spent == spent
+
+
+def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "resident", lambda: 100 << 20)
+    memory.room_for(1 << 50, "anything")
+    with memory.Allowance(200 << 20).enforced():
+        memory.room_for(100 << 20, "this")
+        with pytest.raises(lpmert.DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* takes 101.0 MiB more"):
+            memory.room_for(101 << 20, "that")
