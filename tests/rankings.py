@@ -66,11 +66,8 @@ class Exact:
 
     def normals(self) -> list[Vector]:
         axes = [tuple(int(i == j) for i in range(self.dimensions)) for j in range(self.dimensions)]
-        differences = {
-            tuple(x - y for x, y in zip(a, b, strict=True))
-            for rows, _ in self.queries
-            for a, b in combinations(rows, 2)
-        }
+        pairs = [pair for rows, _ in self.queries for pair in combinations(rows, 2)]
+        differences = {tuple(x - y for x, y in zip(a, b, strict=True)) for a, b in pairs}
         return [*axes, *(n for n in differences if any(n))]
 
     def points(self) -> Iterator[Vector]:
@@ -152,7 +149,11 @@ def random_lists(seed: int, dimensions: int, *, decimals: bool, sizes: tuple[int
 
 def no_multiples(lists: Judged) -> Judged:
     """The same lists and a query of one document, so that features are multiples of nothing."""
-    odd = 1 / np.arange(3.0, 3 + lists.features.shape[1])
-    return Judged(
-        np.vstack([lists.features, odd]), np.append(lists.offsets, len(lists.features) + 1), [*lists.relevance, 0.0]
-    )
+    features = np.vstack([lists.features, 1 / np.arange(3.0, 3 + lists.features.shape[1])])
+    return Judged(features, [*lists.offsets, len(features)], [*lists.relevance, 0.0])
+
+
+def twenty_queries(seed: int = 8, dimensions: int = 3) -> Judged:
+    """Twenty queries of ten documents with Gaussian features."""
+    random = np.random.default_rng(seed)
+    return Judged(random.normal(size=(200, dimensions)), np.arange(0, 201, 10), random.random(200) < 0.2)

@@ -9,7 +9,7 @@ import pkgutil
 import re
 import shlex
 import shutil
-from contextlib import chdir
+from contextlib import chdir, suppress
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -22,8 +22,8 @@ from searches import many_more
 from shared import ROOT
 
 import lpmert
-import lpmert.methods
-import lpmert.metrics
+from lpmert.cli.running import ExitCode
+from lpmert.registry import METHODS
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "proofs" / "README.md"]
 DIGITS = 2e-3
@@ -36,26 +36,20 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def sessions() -> list[tuple[str, list[str]]]:
     """Return every `$ lpmert` command of the documents with the lines of output under it."""
-    found = []
-    for path in DOCUMENTS:
-        for block in blocks(path, "console"):
-            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-                command, *output = part.rstrip("\n").split("\n")
-                found.append((command, output))
-    return found
+    shown = [block for path in DOCUMENTS for block in blocks(path, "console")]
+    parts = [part for block in shown for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    return [(command, output) for command, *output in (part.rstrip("\n").split("\n") for part in parts)]
+
+
+def number_or(word: str) -> str | float:
+    with suppress(ValueError):
+        return float(word.strip("(),%").replace(",", ""))
+    return word
 
 
 def words_of(line: str) -> list[str | float]:
     """Return the words of a line but for times; numbers as numbers."""
-    words: list[str | float] = []
-    for word in line.split():
-        if TIME.fullmatch(word):
-            continue
-        try:
-            words.append(float(word.strip("(),%").replace(",", "")))
-        except ValueError:
-            words.append(word)
-    return words
+    return [number_or(word) for word in line.split() if not TIME.fullmatch(word)]
 
 
 def same(shown: str, printed: str) -> bool:
@@ -124,9 +118,6 @@ def test_what_texts_call_a_part_of_the_package_exists() -> None:
 
 
 def test_the_documents_name_every_method_and_exit_code() -> None:
-    from lpmert.cli.running import ExitCode
-    from lpmert.registry import METHODS
-
     methods = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
     for name in METHODS.own:
         assert f"| `{name}` |" in methods
@@ -245,8 +236,7 @@ def test_a_notebook_runs_and_draws(name: str, tmp_path: Path) -> None:
     assert pictures
     for picture in pictures:
         data = (tmp_path / picture).read_bytes()
-        assert data.startswith(b"\x89PNG")
-        assert len(data) > 5_000
+        assert (data[:4], len(data) > 5_000) == (b"\x89PNG", True)
     assert sorted(os.listdir(tmp_path)) == sorted([*pictures, "examples"])
 
 
@@ -270,8 +260,7 @@ def test_every_page_is_in_the_navigation_once(site: Path) -> None:
             assert f'href="{place}"' in home, path.name
             assert (site / place / "index.html").exists()
     pages = re.findall(r'<a href="([^"#]+/)" class="md-nav__link"', home)
-    assert len(pages) >= 20
-    assert len(set(pages)) == len(pages)
+    assert len(set(pages)) == len(pages) >= 20
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
@@ -279,11 +268,9 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     described = {name for page in pages for name in re.findall(r'id="(lpmert[\w.]*)"', page)}
     errors = {name for name in lpmert.__all__ if name.endswith("Error")}
     faces = {"formats", "methods", "metrics", "__version__"}
-    expected = {f"lpmert.errors.{name}" for name in errors}
-    expected |= {f"lpmert.{name}" for name in set(lpmert.__all__) - errors - faces}
-    expected |= {f"lpmert.methods.{name}" for name in lpmert.methods.__all__}
-    expected |= {f"lpmert.metrics.{name}" for name in lpmert.metrics.__all__}
-    assert expected - described == set()
+    expected = {"": set(lpmert.__all__) - errors - faces, "errors.": errors}
+    expected |= {"methods.": lpmert.methods.__all__, "metrics.": lpmert.metrics.__all__}
+    assert {f"lpmert.{face}{name}" for face, names in expected.items() for name in names} - described == set()
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
@@ -294,19 +281,18 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 BEST_OF_N = ROOT / "examples" / "best_of_n"
 PUZZLES = BEST_OF_N / "puzzles.jsonl.gz"
+BEST_OF_N_PAGE = (BEST_OF_N / "README.md").read_text(encoding="utf-8").partition("## On unseen puzzles")[2]
 
 
-def puzzles() -> list[dict[str, Any]]:
-    with gzip.open(PUZZLES, "rt", encoding="utf-8") as file:
+def puzzles(path: Path = PUZZLES) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 def test_the_shipped_puzzles_are_those_that_the_program_makes(tmp_path: Path) -> None:
     path = tmp_path / "two.jsonl.gz"
     python(BEST_OF_N / "puzzles.py", path, 2)
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        made = [json.loads(line) for line in file]
-    assert made == puzzles()[:2]
+    assert puzzles(path) == puzzles()[:2]
 
 
 def result_of(program: str, given: list[int]) -> Any:
@@ -338,22 +324,17 @@ def test_the_comparison_counts_right_answers_of_puzzles_that_have_one() -> None:
     settings = ("--puzzles", 40, "--folds", 2, "--repeat", 1, "--seconds", 5)
     done = python(BEST_OF_N / "rerank.py", PUZZLES, *settings)
     shown = {cells[1].strip(): cells for line in table_lines(done.stdout) if (cells := line.split("|"))}
-    named = {line.split("|")[1].strip() for line in table_lines(page_table())}
-    assert {*shown} == named
+    assert {*shown} == {line.split("|")[1].strip() for line in table_lines(BEST_OF_N_PAGE)}
     first = [max(puzzle["candidates"], key=lambda one: one["scores"]["examples"]) for puzzle in puzzles()[:40]]
     there = sum(any(one["correct"] for one in puzzle["candidates"]) for puzzle in puzzles()[:40])
     share = f"{100 * sum(one['correct'] for one in first) / there:.1f} %"
     assert shown["examples alone"][2].strip() == shown["examples alone"][3].strip() == share
 
 
-def page_table() -> str:
-    return (BEST_OF_N / "README.md").read_text(encoding="utf-8").partition("## On unseen puzzles")[2]
-
-
 @pytest.mark.slow
 def test_the_page_shows_what_the_comparison_prints() -> None:
     done = python(BEST_OF_N / "rerank.py", PUZZLES, "--seconds", 300)
-    assert table_lines(done.stdout)[:-1] == table_lines(page_table())[:-1]  # the last one is as good as its time
+    assert table_lines(done.stdout)[:-1] == table_lines(BEST_OF_N_PAGE)[:-1]  # the last one is as good as its time
 
 
 def test_the_commands_of_the_page_run() -> None:

@@ -106,8 +106,7 @@ def test_a_result_of_another_version_is_refused(table: Path) -> None:
     lpmert.minimize(lpmert.read(table)).save(table.parent / "r.json")
     found = lpmert.Result.load(table.parent / "r.json")
     assert found.list_ids == ("a", "b")
-    document = found.to_dict() | {"schema": 2}
-    (table.parent / "r.json").write_text(json.dumps(document))
+    (table.parent / "r.json").write_text(json.dumps(found.to_dict() | {"schema": 2}))
     with pytest.raises(lpmert.DataError, match=r"not a result of lpmert .schema 2, and only 1 is known"):
         lpmert.Result.load(table.parent / "r.json")
 
@@ -138,8 +137,7 @@ class TestRates:
         told = run("check", *wer, "--weights", "1,0", "-q").stdout
         assert "WER           50.00% (4 errors)" in told
         assert "worse by      1 error (33.33%)" in told
-        told = run("tune", *wer, "-q").stdout
-        assert "on these lists             37.50%    37.50%" in told
+        assert "on these lists             37.50%    37.50%" in run("tune", *wer, "-q").stdout
         (tmp_path / "x.tsv").write_text((tmp_path / "x.tsv").read_text().replace("4\t5", "4\t6"))
         for command in (["solve"], ["verify", tmp_path / "proof"], ["train", "-o", tmp_path / "w"]):
             assert "list 1 (from 0) is 5 for one hypothesis and 6 for another" in refusal(*command, *wer, "-q")
@@ -150,9 +148,9 @@ class TestRates:
         lpmert.write(lists, tmp_path / "x.tsv")
         (tmp_path / "refs").write_text("u the cat sat\nv das Tier\n")
         flags = [tmp_path / "x.tsv", "--references", tmp_path / "refs"]
-        found = json_of("solve", *flags)  # weight below 0: 1 word of 5 is missing
-        assert (found["loss"], found["rates"]) == (1, {"error_rate": 0.2})
-        found = json_of("evaluate", *flags, "--weights", "1")  # 2 of 3 and 2 of 2 are wrong
-        assert (found["loss"], found["rates"]) == (4, {"error_rate": 0.8})
+        # weight below 0: 1 word of 5 is missing; above 0: 2 of 3 and 2 of 2 are wrong
+        for command, loss, rate in ((("solve",), 1, 0.2), (("evaluate", "--weights", "1"), 4, 0.8)):
+            found = json_of(*command, *flags)
+            assert (found["loss"], found["rates"]) == (loss, {"error_rate": rate})
         found = json_of("check", *flags, "--weights", "1", "--metric", "cer")
         assert found["rates"]["error_rate"] == found["loss"] / (len("the cat sat") + len("das Tier"))

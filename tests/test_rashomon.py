@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise, product
 from math import inf, isinf, sqrt
 from typing import Any
 
@@ -114,8 +114,7 @@ def test_a_range_is_narrowed_beside_a_tie_at_the_tangent_of_half_a_right_angle()
     lists = NBest([[0, 1], [1, 0], [1, 0], [0, 0]], [0, 2, 4], [[1], [0], [0], [3]], names=["a", "b"])
     region = Region(nonnegative=True)
     found = lpmert.near_optimal(lists, slack=0.5, relative_to="a", region=region)
-    assert found["b"].weight == pytest.approx(sqrt(2) - 1)
-    assert found.complete
+    assert (found["b"].weight, found.complete) == (pytest.approx(sqrt(2) - 1), True)
     assert found["b"].attained[1] <= 1.0 <= found["b"].possible[1] <= 1.02
 
 
@@ -124,8 +123,7 @@ def test_the_largest_weight_of_a_sure_sign_is_the_scale_with_its_sign(sign: int)
     plain = _sure(0, 2)
     lists = NBest(sign * plain.features, plain.offsets, plain.statistics, names=plain.names)
     found = lpmert.near_optimal(lists, slack=0.0)
-    assert found.scale == f"a = {sign}"
-    assert found["a"].weight == sign
+    assert (found.scale, found["a"].weight) == (f"a = {sign}", sign)
     assert abs(found["b"].weight) < 1.0
     _assert_range(lists, found, sign)
     assert lpmert.near_optimal(lists, slack=0.0, region=Region(fixed={"b": 0.0})).scale == f"a = {sign}"
@@ -136,25 +134,20 @@ def test_a_feature_that_tells_nothing_apart_has_any_weight() -> None:
     features = np.column_stack([lists.features, np.ones(48)])
     idle = NBest(features, lists.offsets, lists.statistics, names=["a", "b", "idle"])
     found = lpmert.near_optimal(idle, slack=1.0, relative_to="a")["idle"]
-    assert found.attained == found.possible == (-inf, inf)
-    assert found.sign is None
+    assert (found.attained, found.possible, found.sign) == ((-inf, inf), (-inf, inf), None)
 
 
 def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches that end early, with a bound at the largest loss that counts as near."""
-    lists = _sure(1, 2)
+    lists, asked = _sure(1, 2), count(1)
     most = lpmert.minimize(lists).loss + 1.0
-    asked: list[float] = []
-
-    def stopped(*given: Any) -> Below:
-        asked.append(given[1])
-        return search_below(*given) if len(asked) == 1 else Below(None, most, Status.TIME_LIMIT, inf)
-
-    monkeypatch.setattr("lpmert.rashomon.search_below", stopped)
+    stopped = Below(None, most, Status.TIME_LIMIT, inf)
+    monkeypatch.setattr(
+        "lpmert.rashomon.search_below", lambda *given: search_below(*given) if next(asked) == 1 else stopped
+    )
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a")
-    assert not found.complete
-    assert found["b"].possible == (-inf, inf)
-    assert len(asked) == 3
+    assert (found.complete, found["b"].possible) == (False, (-inf, inf))
+    assert next(asked) == 4
     for settings in ({"relative_to": "a"}, {"time_limit": 0.0}):
         with pytest.raises(LimitError, match="the search ended before a weight had a proved sign"):
             lpmert.near_optimal(lists, slack=1.0, **settings)
@@ -229,9 +222,8 @@ def test_ranges_of_a_search_that_is_ended_are_valid(settings: dict[str, Any], mo
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a", **settings)
     assert found.seconds < 5.0
     assert not found.complete
-    for name in ("b", "c"):
-        assert found[name].possible[0] <= whole[name].attained[0]
-        assert whole[name].attained[1] <= found[name].possible[1]
+    for one, other in ((found[name].possible, whole[name].attained) for name in ("b", "c")):
+        assert one[0] <= other[0] <= other[1] <= one[1]
 
 
 def _lists(seed: int, n_features: int, n_lists: int = 8, *, whole: bool = True) -> NBest:
@@ -254,8 +246,7 @@ def test_arcs_of_two_weights_are_inside_or_outside_by_their_loss(seed: int, slac
     lists = _lists(seed, 2)
     most, found = _set(lists, slack, share=0.01)
     arcs = list(_arcs(lists))
-    assert found.complete
-    assert most == min(loss for _, loss, _ in arcs) + slack
+    assert (found.complete, most) == (True, min(loss for _, loss, _ in arcs) + slack)
     near = [(arc, winners) for arc, loss, winners in arcs if loss <= most]
     inner, left = _arcs_of(found.inner), _arcs_of(found.open)
     assert not any(_common(arc, one) for arc, loss, _ in arcs if loss > most for one in inner)
@@ -317,7 +308,6 @@ def test_cones_within_ranges_hold_all_near_optimal_weights(n_features: int, slac
     scale: dict[str, Any] = {"relative_to": "a"} if fixed is None else {"region": Region(fixed={"a": fixed})}
     near = lpmert.near_optimal(lists, slack=slack, cones=True, **scale)
     found = near.cones
-    assert found is not None
     assert all(np.isfinite(one.possible).all() for one in near.ranges)
     assert (found.inner[..., 0] >= 0.0).all()  # the others were in no range
     assert found.share[1] <= 0.5
@@ -325,8 +315,7 @@ def test_cones_within_ranges_hold_all_near_optimal_weights(n_features: int, slac
     assert any(one.possible[0] < 0.0 < one.possible[1] for one in near.ranges) or n_features < 3
     if n_features < 4:
         everywhere = near_cones(Problem(lists, region=scale.get("region")), near.most, None, Deadline(None))
-        assert found.complete
-        assert everywhere.complete
+        assert (found.complete, everywhere.complete) == (True, True)
         assert max(found.share[0], everywhere.share[0]) <= min(found.share[1], everywhere.share[1]) + 1e-12
 
 
@@ -341,26 +330,20 @@ def test_lists_that_are_said_to_be_unchanged_choose_one_hypothesis_in_all_near_o
             assert len({rows[place] for rows in near}) == 1
             said += 1
     assert said > 5
-
-
-def test_a_list_that_a_feature_without_loss_changes_is_not_said_to_be_unchanged() -> None:
+    # nor is a list that a feature without loss changes
     lists = _lists(0, 2)
     sure = set(_set(lists, 0.0, share=0.01)[1].unchanged)
-    features = np.column_stack([lists.dense_features(), np.zeros(32)])
-    idle = np.vstack([features, [[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]]])
-    losses = np.append(lists.statistics.ravel(), [1.0, 1.0])
-    more = NBest(idle, [*lists.offsets.tolist(), 34], losses, names=["a", "b", "idle"])
+    idle = np.vstack([np.column_stack([lists.dense_features(), np.zeros(32)]), [[0, 0, 1], [0, 0, 2]]])
+    more = NBest(idle, [*lists.offsets, 34], [*lists.statistics.ravel(), 1.0, 1.0], names=["a", "b", "idle"])
     assert sure
-    assert set(_set(more, 0.0, share=0.01)[1].unchanged) == sure
-    assert more.list_ids[-1] not in sure
+    assert set(_set(more, 0.0, share=0.01)[1].unchanged) == sure - {more.list_ids[-1]}
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 4])
 def test_with_a_large_slack_the_set_is_the_region(n_features: int) -> None:
     lists = _lists(3, n_features)
     everywhere, orthant = (_set(lists, 1e9, r)[1] for r in (None, Region(nonnegative=True)))
-    assert everywhere.share == pytest.approx((1.0, 1.0))
-    assert orthant.share == pytest.approx((0.5**n_features, 0.5**n_features))
+    assert (*everywhere.share, *orthant.share) == pytest.approx((1.0, 1.0, 0.5**n_features, 0.5**n_features))
     assert orthant.complete
     assert (orthant.inner >= 0.0).all()
 
@@ -371,8 +354,7 @@ def test_a_limit_parallel_to_a_list_cuts_it_all_the_same(slack: float) -> None:
     features = [[-1, 1], [-1, 0], [1, 1], [1, -1], [1, 0], [-1, 0]]
     lists = NBest(features, [0, 2, 6], [[4], [0], [4], [0], [4], [1]], names=["a", "b"])
     most, found = _set(lists, slack, Region(nonnegative=True))
-    assert most == 8.0 + slack
-    assert found.complete
+    assert (most, found.complete) == (8.0 + slack, True)
     assert (found.inner >= 0.0).all()
     assert found.share == pytest.approx((0.25, 0.25))
 
@@ -423,12 +405,9 @@ def test_scores_are_exact_while_sums_fit_in_53_bits_and_their_error_is_bounded_b
     for places in (len(exact) - 1, len(exact), 45):
         rays = rng.integers(-(2**places), 2**places + 1, (40, 3)) / 2.0**places
         found = rays @ features.T
-        off = max(
-            abs(Fraction(value) - oracle.dot(ray, row))
-            for ray, line in zip(rays.tolist(), found.tolist(), strict=True)
-            for row, value in zip(features.tolist(), line, strict=True)
-        )
-        assert 2 * off <= precision.off(places)
+        for (ray, line), (k, row) in product(zip(rays, found, strict=True), enumerate(features)):
+            off = abs(Fraction(line[k]) - oracle.dot(ray.tolist(), row.tolist()))
+            assert 2 * off <= precision.off(places)
     assert _Precision(rng.normal(size=(9, 2))).off(0) > 0.0
 
 
@@ -441,9 +420,7 @@ def test_a_stopped_division_leaves_a_valid_set() -> None:
         assert found.share[0] <= whole.share[1] + 1e-12
         assert whole.share[0] <= found.share[1] + 1e-12
     near = lpmert.near_optimal(_sure(0, 3, 10), slack=2.0, cones=True, on_stage=lambda name, *_: name == "cones")
-    assert near.complete
-    assert near.cones is not None
-    assert not near.cones.complete
+    assert (near.complete, near.cones.complete) == (True, False)
     assert near.cones.share[0] == 0.0 < near.cones.share[1]
 
 

@@ -16,16 +16,12 @@ from shared import ROOT
 import lpmert
 from lpmert import DataError, NBest
 
+pd, sklearn, exceptions = Late("pandas"), Late("sklearn"), Late("sklearn.exceptions")
+selection = Late("sklearn.model_selection")
 ROWS = [("a", "4", -1, 0.5), ("a", "5", -2, 0.75), ("a", "4", -1.5, 0.25), ("b", "x", -1, 0.5), ("b", "y", -1, 0.25)]
 """List, answer, lm and ver of each hypothesis."""
-LISTS = NBest(
-    [row[2:] for row in ROWS],
-    [0, 3, 5],
-    np.zeros(5),
-    ["lm", "ver"],
-    list_ids=["a", "b"],
-    texts=[text for _, text, *_ in ROWS],
-)
+TEXTS = [text for _, text, *_ in ROWS]
+LISTS = NBest([row[2:] for row in ROWS], [0, 3, 5], np.zeros(5), ["lm", "ver"], list_ids=["a", "b"], texts=TEXTS)
 TABLE = "q\tanswer\tlm\tver\n" + "".join("\t".join(map(str, row)) + "\n" for row in ROWS)
 MOSES = "".join(f"{'ab'.index(name)} ||| {text} ||| lm= {lm} ver= {ver} ||| 0\n" for name, text, lm, ver in ROWS)
 CANDIDATES = {
@@ -73,10 +69,7 @@ class TestVotes:
 
     @pytest.mark.parametrize(("lists", "answers", "message"), [
         (LISTS, [1, 2], "one entry for each of the 5 hypotheses, not 2"),
-        *(
-            (LISTS, ["p", one, "q", 1, 1], "numbers or the like, none of them missing")
-            for one in (None, np.nan, [1])
-        ),
+        *((LISTS, ["p", one, "q", 1, 1], "numbers or the like, none of them missing") for one in (None, np.nan, [1])),
         (NBest([[1], [2]], [0, 2], [0, 1]), None, "no texts that could be answers"),
         (replace(LISTS, statistics=[0, 1, 1, 0, 0]), None, "'4' have different statistics"),
     ])  # fmt: skip
@@ -109,11 +102,9 @@ class TestReading:
         assert json.loads(out.read_text()) == wanted
         refusal("solve", tmp_path / name, *options)  # a search needs losses
 
-    def test_lists_with_losses_and_arrays(self, tmp_path: Path) -> None:
+    def test_arrays_may_have_losses_and_lattices_show_their_best_paths(self, tmp_path: Path) -> None:
         lpmert.write(LISTS, tmp_path / "x.npz")
         assert run("rerank", tmp_path / "x.npz", "--weights", "0,1", "-q").stdout == "a\t5\nb\tx\n"
-
-    def test_lattices_show_their_best_paths(self) -> None:
         folder = ROOT / "examples" / "speech"
         best = lpmert.n_best(lpmert.load_lattices(folder / "lattices", folder / "text"), [1, 10, 0], n=1)
         plain = run("rerank", folder / "lattices", "--weights", "acoustic=1,lm=10,words=0", "-q")
@@ -123,10 +114,8 @@ class TestReading:
         (tmp_path / "x.tsv").write_text(TABLE)
         (tmp_path / "x.jsonl").write_text(SETS)
         settings = ["--weights", "lm=-0.25,ver=1", "-q", "--vote"]
-        table, sets = (
-            ["rerank", tmp_path / "x.tsv", "--segment", "q", *settings],
-            ["rerank", tmp_path / "x.jsonl", *settings],
-        )
+        table = ["rerank", tmp_path / "x.tsv", "--segment", "q", *settings]
+        sets = ["rerank", tmp_path / "x.jsonl", *settings]
         assert run(*table, "answer").stdout == run(*sets, "text").stdout == "a\t4\nb\tx\n"
         assert "name different columns" in refusal(*table, "answer", "--text", "q", code=2)
         assert "--vote must be text" in refusal(*sets, "answer", code=2)
@@ -134,15 +123,11 @@ class TestReading:
 
 
 def test_groups_keep_the_names_of_a_data_frame() -> None:
-    pandas: Any = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"lm": [1, 2, 3], "ver": [0, 1, 0]})
+    frame = pd.DataFrame({"lm": [1, 2, 3], "ver": [0, 1, 0]})
     lists = lpmert.from_groups(frame, [0, 1, 1], ["a", "a", "b"])
     assert (lists.names, lists.list_ids, lists.offsets.tolist()) == (("lm", "ver"), ("a", "b"), [0, 2, 3])
     assert lpmert.from_groups(frame, [0, 1, 1], ["a", "a", "b"], names=["x", "y"]).names == ("x", "y")
 
-
-pd, sklearn, exceptions = Late("pandas"), Late("sklearn"), Late("sklearn.exceptions")
-selection = Late("sklearn.model_selection")
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -179,13 +164,12 @@ def test_it_finds_the_proved_optimum_and_scores_what_it_picks() -> None:
     assert np.array_equal(model.decision_function(features), model.predict(features))
 
 
-def test_a_column_of_x_may_hold_the_groups() -> None:
+def test_a_column_of_x_may_hold_the_groups_by_name_and_counted_from_either_end() -> None:
     features, losses, groups = data()
     expected = lpmert.Reranker(method="auto").fit(features, losses, groups)
     with_column = np.column_stack([features[:, 0], groups, features[:, 1:]])
     model = lpmert.Reranker(method="auto", group_column=1).fit(with_column, losses)
-    assert model.n_features_in_ == 4
-    assert model.coef_.tolist() == expected.coef_.tolist()
+    assert (model.n_features_in_, model.coef_.tolist()) == (4, expected.coef_.tolist())
     assert model.score(with_column, losses) == expected.score(features, losses, groups)
     frame = pd.DataFrame(features, columns=["am", "lm", "words"]).assign(utterance=[f"u{group}" for group in groups])
     named = lpmert.Reranker(method="auto", group_column="utterance").fit(frame, losses)
@@ -194,6 +178,15 @@ def test_a_column_of_x_may_hold_the_groups() -> None:
     assert named.result_.names == ("am", "lm", "words")
     with pytest.raises(ValueError, match="no column 'utterance' in X"):
         lpmert.Reranker(group_column="utterance").fit(features, losses)
+    last = frame[["am", "lm", "utterance"]]
+    model = lpmert.Reranker(method="och", group_column=-1).fit(last, losses)
+    assert model.result_.names == ("am", "lm")
+    assert model.choose(last).tolist() == picked(features[:, :2], groups, model.coef_)
+    with pytest.raises(ValueError, match="X has 3 features, so there is no column 3 of groups"):
+        lpmert.Reranker(group_column=3).fit(last, losses)
+    for wrong in (-4, True, 1.0):
+        with pytest.raises(lpmert.MethodError, match="group_column must be a whole number of at least -3"):
+            lpmert.Reranker(group_column=wrong).fit(last, losses)
 
 
 def test_cross_validation_with_groups_by_routing_and_by_column() -> None:
@@ -253,28 +246,12 @@ def test_cross_validation_that_does_not_pass_groups_on_says_how() -> None:
         assert np.isnan(validated(params={"groups": groups})).all()
 
 
-def test_the_column_of_groups_may_be_counted_from_the_end() -> None:
-    frame = pd.DataFrame({"am": [1, 0, 2, 1], "lm": [0, 1, 1, 3], "utterance": ["a", "a", "b", "b"]})
-    model = lpmert.Reranker(method="auto", group_column=-1).fit(frame, [0, 1, 1, 0])
-    assert model.result_.names == ("am", "lm")
-    assert model.choose(frame).tolist() == [0, 3]
-    with pytest.raises(ValueError, match="X has 3 features, so there is no column 3 of groups"):
-        lpmert.Reranker(group_column=3).fit(frame, [0, 1, 1, 0])
-    for wrong in (-4, True, 1.0):
-        with pytest.raises(lpmert.MethodError, match="group_column must be a whole number of at least -3"):
-            lpmert.Reranker(group_column=wrong).fit(frame, [0, 1, 1, 0])
-
-
-def test_columns_in_another_order_are_not_scored() -> None:
-    frame = pd.DataFrame({"am": [1.0, 0.0], "lm": [0.0, 1.0]})
-    model = lpmert.Reranker(method="auto").fit(frame, [0, 1], ["a", "a"])
-    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
-        model.predict(frame[["lm", "am"]])
-
-
-def test_a_second_fit_forgets_the_columns_of_the_first() -> None:
+def test_columns_in_another_order_are_not_scored_and_a_second_fit_forgets_those_of_the_first() -> None:
     features, losses, groups = data()
-    model = lpmert.Reranker(method="och").fit(pd.DataFrame(features, columns=["a", "b", "c"]), losses, groups)
+    frame = pd.DataFrame(features, columns=["a", "b", "c"])
+    model = lpmert.Reranker(method="och").fit(frame, losses, groups)
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        model.predict(frame[["b", "a", "c"]])
     model.fit(features, losses, groups)
     assert not hasattr(model, "feature_names_in_")
     assert model.result_.names == ("feature1", "feature2", "feature3")
@@ -300,9 +277,8 @@ def test_nothing_is_guessed_or_rounded(features: Any, losses: Any, groups: list[
 
 
 def test_checks_of_scikit_learn_pass() -> None:
-    found = Late("sklearn.utils.estimator_checks").check_estimator(
-        lpmert.Reranker(method="och", group_column=-1), on_fail=None
-    )
+    model = lpmert.Reranker(method="och", group_column=-1)
+    found = Late("sklearn.utils.estimator_checks").check_estimator(model, on_fail=None)
     assert len(found) > 40
     assert [one["check_name"] for one in found if one["status"] == "failed"] == []
 

@@ -27,34 +27,35 @@ def test_every_size_has_the_least_loss_of_all_its_sets(seed: int, kind: str) -> 
     lists = random_lists(kind, seed, most_features=4, most_selections=200)
     found = lpmert.best_subsets(lists.nbest)
     assert found.complete
-    assert found.subsets
-    assert [one.size for one in found.subsets] == [*range(1, 1 + len(found.subsets))]
+    assert [one.size for one in found.subsets] == [*range(1, 1 + len(found.subsets))] != []
     for one in found.subsets:
         sets = combinations(range(lists.features.shape[1]), one.size)
         least = min(oracle.best_loss(replace(lists, features=lists.features[:, kept]), "worst") for kept in sets)
         assert one.result.status is Status.OPTIMAL
         assert one.result.loss == one.result.lower_bound == float(least)
-        # the features are those with nonzero weights, and no more than allowed
-        assert len(one.features) <= one.size
-        assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
+        _assert_few_weights(one)
+
+
+def _assert_few_weights(one: lpmert.Subset) -> None:
+    """The features are those with nonzero weights, and no more than allowed."""
+    assert len(one.features) <= one.size
+    assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
 
 
 def _least(case: Case, size: int) -> Fraction | float | None:
     """The least loss of weights in the region with at most so many features."""
-    every = [
-        _on(case, kept) for k in range(1, size + 1) for kept in combinations(feature_names(case.features.shape[1]), k)
-    ]
+    names = feature_names(case.features.shape[1])
+    every = [_on(case, kept) for k in range(1, size + 1) for kept in combinations(names, k)]
     return min((one.least for one in every if one is not None and one.least is not None), default=None)
 
 
 def _on(case: Case, kept: Sequence[str]) -> Case | None:
     """The problem with all other weights at 0, where their limits still hold; `None` if one is fixed elsewhere."""
     width = case.features.shape[1]
-    names = feature_names(width)
-    zero = [[Fraction(int(k == d)) for k in range(width)] for d, name in enumerate(names) if name not in kept]
+    dropped = [d for d, name in enumerate(feature_names(width)) if name not in kept]
     if case.region is not None and any(value and name not in kept for name, value in case.region.fixed.items()):
         return None
-    equations = [*case.equations, *zero]
+    equations = [*case.equations, *([Fraction(int(k == d)) for k in range(width)] for d in dropped)]
     basis = oracle.null_space(equations, width)
     rows = [row for row in case.rows if any(sum(a * b for a, b in zip(row, one, strict=True)) for one in basis)]
     return replace(case, equations=equations, rows=rows)
@@ -68,8 +69,7 @@ def test_regions_and_metrics(worth: str, kind: str) -> None:
         case = problem(features, worth, seed, kind=kind)
         if case.features.shape[1] > 4:
             continue
-        begins = np.repeat(case.offsets[:-1], np.diff(case.offsets))
-        if (case.features == case.features[begins]).all():
+        if (case.features == case.features[np.repeat(case.offsets[:-1], np.diff(case.offsets))]).all():
             continue
         try:
             found = lpmert.best_subsets(case.nbest, metric=case.metric, region=case.region, ties="first")
@@ -91,27 +91,20 @@ def test_regions_and_metrics(worth: str, kind: str) -> None:
 
 def _wide(n_features: int) -> NBest:
     rng = np.random.default_rng(3)
-    features = rng.normal(size=(200, n_features))
-    names = [f"f{k}" for k in range(n_features)]
-    return NBest(features, range(0, 201, 5), rng.integers(0, 9, 200).astype(float), names=names)
+    features, losses = rng.normal(size=(200, n_features)), rng.integers(0, 9, 200).astype(float)
+    return NBest(features, range(0, 201, 5), losses, names=feature_names(n_features))
 
 
 ALIKE = NBest([[1.0, 2.0], [1.0, 2.0]], [0, 2], [[0], [1]])
 TWO = Region(fixed={"f0": 1.0, "f1": 0.5})
-test_invalid_arguments_are_refused = refused(
-    [
-        (MethodError, "no feature varies within a list", lambda: lpmert.best_subsets(ALIKE)),
-        (
-            MethodError,
-            "have more than 50,000 sets of up to 4; ask for at most 3",
-            lambda: lpmert.best_subsets(_wide(40)),
-        ),
-        (MethodError, "at_most", lambda: lpmert.best_subsets(_wide(3), at_most=0)),
-        (RegionError, "at most 1 feature", lambda: lpmert.best_subsets(_wide(3), at_most=1, region=TWO)),
-        (KeyError, "4", lambda: lpmert.best_subsets(_wide(3))[4]),
-        (DataError, "must be an NBest, not ndarray", lambda: lpmert.whole_weights(ALIKE.features, [1, 2])),
-    ]
-)
+test_invalid_arguments_are_refused = refused([
+    (MethodError, "no feature varies within a list", lambda: lpmert.best_subsets(ALIKE)),
+    (MethodError, "than 50,000 sets of up to 4; ask for at most 3", lambda: lpmert.best_subsets(_wide(40))),
+    (MethodError, "at_most", lambda: lpmert.best_subsets(_wide(3), at_most=0)),
+    (RegionError, "at most 1 feature", lambda: lpmert.best_subsets(_wide(3), at_most=1, region=TWO)),
+    (KeyError, "4", lambda: lpmert.best_subsets(_wide(3))[4]),
+    (DataError, "must be an NBest, not ndarray", lambda: lpmert.whole_weights(ALIKE.features, [1, 2])),
+])  # fmt: skip
 
 
 def test_a_feature_that_the_region_fixes_is_in_every_set() -> None:
@@ -136,8 +129,7 @@ def test_a_feature_that_is_the_same_within_each_list_has_a_weight_only_where_the
     assert {one.size: " ".join(one.features) for one in found.subsets} == expected
     for one in found.subsets:
         assert one.result.loss == one.result.lower_bound == len({"a", "b"} - {*one.features})
-        assert len(one.features) <= one.size
-        assert set(one.features) >= {name for name, weight in one.result.by_name.items() if weight}
+        _assert_few_weights(one)
 
 
 def test_a_stopped_selection_has_valid_bounds() -> None:
@@ -150,20 +142,17 @@ def test_a_stopped_selection_has_valid_bounds() -> None:
     stopped = lpmert.best_subsets(lists, at_most=3, on_stage=on_stage)
     assert seen == [("sets of 1", k, 8) for k in range(1, 9)] + [("sets of 2", k, 28) for k in range(1, 5)]
     assert not stopped.complete
-    whole = lpmert.best_subsets(lists, at_most=2)
-    assert stopped[2].result.status is Status.CALLBACK
-    bound = stopped[2].result.lower_bound
-    assert bound <= whole[2].result.loss <= stopped[2].result.loss
+    least, two = lpmert.best_subsets(lists, at_most=2)[2].result.loss, stopped[2].result
+    assert two.status is Status.CALLBACK
+    assert two.lower_bound <= least <= two.loss
     short = lpmert.best_subsets(lists, time_limit=0.2)
     assert short.seconds < 5.0
-    for one in short.subsets:
-        assert one.result.lower_bound <= one.result.loss
+    assert all(one.result.lower_bound <= one.result.loss for one in short.subsets)
 
 
 def test_a_method_that_proves_nothing_searches_each_set_once_and_has_no_bound() -> None:
     found = lpmert.best_subsets(_wide(4), at_most=2, method="och")
-    assert [one.result.status for one in found.subsets] == [Status.HEURISTIC] * 2
-    assert [one.result.lower_bound for one in found.subsets] == [None, None]
+    assert [(one.result.status, one.result.lower_bound) for one in found.subsets] == [(Status.HEURISTIC, None)] * 2
 
 
 def test_losses_are_the_same_for_any_number_of_jobs() -> None:
@@ -180,6 +169,9 @@ def test_sets_that_were_not_searched_count_with_the_oracle_bound() -> None:
     assert lpmert.best_subsets(lists, at_most=1)[1].result.loss == 0.0
 
 
+EARLY = replace(lpmert.minimize(_wide(3)), loss=5.0, lower_bound=0.0, status=Status.TIME_LIMIT)
+
+
 @pytest.mark.parametrize(("ties", "tied_lists", "region", "of_pairs", "bounds", "status"), [
     ("first", 0, None, 5.0, [0.0, 0.0], Status.OPTIMAL_TO_TOLERANCE),  # a smaller set may cost less
     ("worst", 0, None, 5.0, [5.0, 5.0], Status.OPTIMAL),
@@ -189,18 +181,11 @@ def test_sets_that_were_not_searched_count_with_the_oracle_bound() -> None:
     ("worst", 1, None, 5.0, [5.0, 5.0], Status.OPTIMAL_TO_TOLERANCE),  # the loss of 5 may depend on a tie
     ("worst", 0, Region(cosine=0.5, around=[1, 1, 1]), 5.0, [5.0, 5.0], Status.OPTIMAL_TO_TOLERANCE),
 ])  # fmt: skip
-def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
-    ties: str,
-    tied_lists: int,
-    region: Region | None,
-    of_pairs: float,
-    bounds: list[float],
-    status: Status,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bounds_of_both_sizes_count_and_no_set_is_searched_again(
+    ties, tied_lists, region, of_pairs, bounds, status, monkeypatch
+):
     """The first of three features has weights with loss 5, and each feature has a bound of 0."""
-    known = replace(lpmert.minimize(_wide(3)), loss=5.0, lower_bound=0.0, tied_lists=tied_lists)
-    known = replace(known, status=Status.TIME_LIMIT)
+    known = replace(EARLY, tied_lists=tied_lists)
     searched: list[frozenset[str]] = []
 
     def below(problem: Problem, cutoff: float, *_: object) -> Below:
@@ -214,14 +199,12 @@ def test_bounds_of_sets_of_both_sizes_count_and_no_set_is_searched_again(
     monkeypatch.setattr("lpmert.subsets.search_below", below)
     found = lpmert.best_subsets(_wide(3), at_most=2, ties=ties, region=region).subsets
     assert sorted(map(len, searched)) == [1, 1, 1, 2, 2, 2]
-    assert [one.result.lower_bound for one in found] == bounds
-    assert [one.result.status for one in found] == [status, status]
+    assert [(one.result.lower_bound, one.result.status) for one in found] == [(bound, status) for bound in bounds]
 
 
 def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = replace(lpmert.minimize(_wide(3)), loss=5.0, lower_bound=0.0, status=Status.TIME_LIMIT)
     later = [Below(None, bound, Status.OPTIMAL, 5.0) for bound in (5.0, 5.0, 1.0)]
-    answers = iter([Below(known, 3.0, Status.TIME_LIMIT, 5.0), *later])
+    answers = iter([Below(EARLY, 3.0, Status.TIME_LIMIT, 5.0), *later])
     monkeypatch.setattr("lpmert.subsets.search_below", lambda *_: next(answers))
     (found,) = lpmert.best_subsets(_wide(3), at_most=1).subsets
     assert found.result.lower_bound == 3.0
@@ -229,12 +212,9 @@ def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest
 
 
 def _ahead(lists: Lists, chosen: list[int], whole: tuple[int, ...]) -> bool:
-    """Whether each choice has a higher score than all hypotheses of its list with another loss; scores are integers.
-
-    Of hypotheses with identical features the first counts.
-    """
-    scores = [sum(int(x) * w for x, w in zip(row, whole, strict=True)) for row in lists.features.tolist()]
+    """Whether each choice has a higher score than the others of its list with another loss; of equal ones the first."""
     losses, rows = lists.losses.tolist(), lists.features.tolist()
+    scores = [sum(int(x) * w for x, w in zip(row, whole, strict=True)) for row in rows]
     return all(
         scores[begin + own] > scores[row]
         for own, (begin, end) in zip(chosen, lists.ranges(), strict=True)
@@ -250,17 +230,13 @@ def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed, n_features, monke
     result = lpmert.minimize(lists.nbest)
     chosen, largest = result.selection.tolist(), {1: 3, 2: 12, 3: 6}[n_features]
     monkeypatch.setattr("lpmert.whole._LARGEST", largest)
-    sizes = [
-        max(map(abs, whole))
-        for whole in product(range(-largest, largest + 1), repeat=n_features)
-        if _ahead(lists, chosen, whole)
-    ]
+    every = product(range(-largest, largest + 1), repeat=n_features)
+    sizes = [max(map(abs, whole)) for whole in every if _ahead(lists, chosen, whole)]
     found = lpmert.whole_weights(lists.nbest, result)
     if not sizes:
         assert found is None
         return
-    whole = tuple(found.values())
-    assert max(map(abs, whole)) == min(sizes)
+    assert max(map(abs, found.values())) == min(sizes)
     at = lpmert.evaluate(lists.nbest, found)
     assert at.loss == result.loss
     assert at.tied_lists == 0 or at.loss_best_ties == at.loss_worst_ties == result.loss
@@ -295,8 +271,7 @@ def test_whole_weights_lie_in_the_region(region: Region, some: bool) -> None:
         found = lpmert.whole_weights(lists, result, region=region)
         if found is not None:
             at = lpmert.evaluate(lists, found, region=region)
-            assert at.inside
-            assert at.loss == result.loss
+            assert (at.inside, at.loss) == (True, result.loss)
             every.append(found)
     assert bool(every) == some
 
@@ -331,13 +306,10 @@ def test_a_limit_of_the_region_is_kept_though_by_less_than_rounded_ones_can_tell
     assert lpmert.whole_weights(lists, {"a": 5.0, "b": 8.0}, region=region) == {"a": 5, "b": 8}
 
 
-def test_a_weight_that_only_the_region_asks_for_is_found() -> None:
+def test_features_that_do_not_matter_weigh_nothing_unless_the_region_asks_for_it_and_ratios_do_as_well() -> None:
     lists = NBest([[-1, 0], [-1, 1]], [0, 2], [[0], [4]], names=["a", "b"])  # a is the same in both
     region = Region(fixed={"a": 1.0})
     assert lpmert.whole_weights(lists, {"a": 1.0, "b": -2.0}, region=region) == {"a": 1, "b": -1}
-
-
-def test_features_that_do_not_matter_weigh_nothing_and_ratios_do_as_well() -> None:
     features = [[1, 0, 7], [0, 1, 7], [2, 1, 5], [1, 3, 5]]
     lists = NBest(features, [0, 2, 4], [[1, 1, 1], [0, 1, 1], [0, 1, 1], [1, 1, 1]], names=["a", "b", "same"])
     assert lpmert.whole_weights(lists, lpmert.minimize(lists, metric="f1"), metric="f1") == {"a": 3, "b": 2, "same": 0}

@@ -1,6 +1,4 @@
-"""Units of work give the same answers wherever they are done, and those of workers that die are done again: of threads
-and Dask clusters.
-"""
+"""Units of work give the same answers in threads and Dask clusters, and those of workers that die are done again."""
 
 import os
 import signal
@@ -23,16 +21,7 @@ import lpmert
 from lpmert import MethodError, Status
 from lpmert.methods import Och
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
-from lpmert.workers import (
-    SERIAL,
-    Cluster,
-    Threads,
-    Workers,
-    _deliver,
-    checked_backend,
-    current_workers,
-    using_workers,
-)
+from lpmert.workers import SERIAL, Cluster, Threads, Workers, checked_backend, current_workers, using_workers
 
 
 def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
@@ -42,13 +31,17 @@ def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
     return 2.0 * base + more
 
 
-def slow(base: np.ndarray, seconds: float) -> float:
-    time.sleep(seconds)
-    return float(base.sum())
-
-
 def failing(_: np.ndarray, text: str) -> None:
     raise MethodError(text)
+
+
+def pid_of_unit(_: None) -> int:
+    return os.getpid()
+
+
+def tripled(number: int) -> np.ndarray:
+    """A unit with a large answer, which takes a while to fetch."""
+    return np.full(4_000_000, float(number))
 
 
 class Killer:
@@ -79,8 +72,7 @@ def address_of(local: Any) -> str:
 def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     """Workers of the kind that the test names."""
     made = {"serial": Workers, "one thread": lambda: Threads(1), "threads": lambda: Threads(3)}
-    if request.param == "cluster":
-        made["cluster"] = lambda: Cluster(address_of(request.getfixturevalue("local")))
+    made["cluster"] = lambda: Cluster(address_of(request.getfixturevalue("local")))
     with made[request.param]() as found:
         yield found
 
@@ -99,21 +91,23 @@ def test_answers_come_in_order_from_what_is_shared_and_errors_are_raised(workers
         workers.submit(failing, shared, "no good").wait()
 
 
-def test_waiting_ends_at_the_deadline() -> None:
+def test_waiting_ends_at_the_deadline_and_threads_heed_it_and_do_their_units_alone() -> None:
     with Threads(1) as workers, Deadline(0.1).running(), heeding():
-        pending = workers.submit(slow, workers.share(np.ones(1)), 1.0)
+        pending = workers.submit(time.sleep, workers.share(1.0))
         with pytest.raises(OutOfTime):
             pending.wait()
+    with using_workers("threads", 2) as workers, Deadline(0.0).running():
+        assert workers.submit(lambda _: (out_of_time(), current_workers()), workers.share(None)).wait() == (
+            True,
+            SERIAL,
+        )
 
 
 def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:
     program = (
-        "import os\n"
-        "from lpmert.system.files import scratch_folder\n"
-        "from lpmert.system.interrupts import abort\n"
-        "with scratch_folder():\n"
-        f"    assert len(os.listdir({str(tmp_path)!r})) == 1\n"
-        "    abort(15, None)\n"
+        "from lpmert.system import files, interrupts; import os\n"
+        f"with files.scratch_folder():\n    assert len(os.listdir({str(tmp_path)!r})) == 1\n"
+        "    interrupts.abort(15, None)\n"
     )
     assert python("-c", program, code=143, TMPDIR=str(tmp_path)).stderr == "lpmert: interrupted\n"
     assert list(tmp_path.iterdir()) == []
@@ -124,8 +118,7 @@ class Dying(Workers):
 
     begun, death_errors = 0, (CancelledError,)
 
-    def begin(self, unit: Any, shared: Any, arguments: Any) -> Future[Any]:
-        del unit, shared, arguments
+    def begin(self, *_: Any) -> Future[Any]:
         self.begun += 1
         future: Future[Any] = Future()
         future.set_exception(CancelledError())
@@ -154,8 +147,7 @@ def test_backends_are_known_by_name() -> None:
 def test_lattices_are_searched_alike_by_all_workers(metric: str, workers: Workers) -> None:
     with long_searches():
         alone = search_lattices(1, metric)
-        assert alone.status is Status.OPTIMAL
-        assert alone.counters["lattice_cones"] > 10
+        assert (alone.status, alone.counters["lattice_cones"] > 10) == (Status.OPTIMAL, True)
         with with_workers(workers), using_workers("threads", 2):
             assert same(alone, search_lattices(1, metric))
 
@@ -201,10 +193,9 @@ def test_an_interrupt_ends_a_comparison_whose_runs_are_in_threads() -> None:
         if name == "own":
             first.set()
 
-    settings = {"seeds": 5, "callables": {"own": forever}, "jobs": 2, "on_run": see}
-    found = lpmert.compare(problem_of(1, 24, 3), ["grid"], **settings)
-    assert not found.complete
-    assert len(found["own"].runs) == 1
+    own = {"own": forever}
+    found = lpmert.compare(problem_of(1, 24, 3), ["grid"], seeds=5, callables=own, jobs=2, on_run=see)
+    assert (found.complete, len(found["own"].runs)) == (False, 1)
     assert ended.wait(20.0)
 
 
@@ -220,17 +211,7 @@ def test_a_search_ends_at_the_deadline_of_its_caller() -> None:
     lpmert.minimize(nbest, method="cells", node_limit=1)
     with Deadline(0.3).running():
         found = lpmert.minimize(nbest, method="cells", time_limit=60.0)
-    assert found.status is Status.TIME_LIMIT
-    assert found.seconds["total"] < 20.0
-
-
-def surroundings(_: None) -> tuple[bool, bool]:
-    return out_of_time(), current_workers() is SERIAL
-
-
-def test_threads_heed_the_deadline_and_do_their_units_alone() -> None:
-    with using_workers("threads", 2) as workers, Deadline(0.0).running():
-        assert workers.submit(surroundings, workers.share(None)).wait() == (True, True)
+    assert (found.status, found.seconds["total"] < 20.0) == (Status.TIME_LIMIT, True)
 
 
 MORE = ("choices loss", "groups loss", "cells bleu", "choices bleu")
@@ -294,34 +275,28 @@ def test_workers_that_come_back_are_used_again(distributed, monkeypatch, caplog)
         distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as local,
         Cluster(address_of(local)) as workers,
     ):
-        shared = workers.share(os.getpid())
-        assert not workers.submit(in_process, shared).wait()
+        shared, own = workers.share(None), os.getpid()
+        assert workers.submit(pid_of_unit, shared).wait() != own
         local.scale(0)
         while local.scheduler.workers:  # which may still take a unit until they have left
             time.sleep(0.1)
-        assert workers.submit(in_process, shared).wait()
+        assert workers.submit(pid_of_unit, shared).wait() == own
         assert len(said_by(caplog)) == 1
         local.scale(1)
         local.wait_for_workers(1, timeout=60)
         while workers.absent():
             time.sleep(0.1)
-        assert not workers.submit(in_process, shared).wait()
+        assert workers.submit(pid_of_unit, shared).wait() != own
 
 
-def in_process(number: int) -> bool:
-    """A unit: whether it is done in the process of this number."""
-    return os.getpid() == number
-
-
-def test_a_cluster_without_workers_leaves_all_units_to_the_caller_but_the_time_limit_comes_first(
-    distributed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cluster_without_workers_leaves_units_to_the_caller_but_first_comes_the_limit(
+    distributed, monkeypatch, caplog
+):
     with long_searches(), distributed.LocalCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as local:
         backend = f"dask://{address_of(local)}"
         began = time.monotonic()
         found = lpmert.minimize(noise_of(3), method="cells", backend=backend, time_limit=1.0)
-        assert found.status is Status.TIME_LIMIT
-        assert time.monotonic() - began < 40.0
+        assert (found.status, time.monotonic() - began < 40.0) == (Status.TIME_LIMIT, True)
         monkeypatch.setattr("lpmert.workers._WORKER_SECONDS", 1)
         alone, found = (lpmert.minimize(noise_of(3), method="cells", **own) for own in ({}, {"backend": backend}))
         assert same(alone, found)
@@ -343,16 +318,11 @@ def test_an_answer_whose_worker_dies_while_it_is_fetched_comes_all_the_same(mort
         future: Future[Any] = Future()
         if moment == "before":
             os.kill(nanny.pid, signal.SIGKILL)
-        workers._client.loop.add_callback(_deliver, workers._client, task, future)
+        workers._client.loop.add_callback(lpmert.workers._deliver, workers._client, task, future)
         if moment != "before":
             os.kill(nanny.pid, signal.SIGKILL)
         assert future.result(timeout=120).sum() == 3 * 4_000_000
         assert workers.submit(tripled, shared).wait().sum() == 3 * 4_000_000
-
-
-def tripled(number: int) -> np.ndarray:
-    """A unit with a large answer, which takes a while to fetch."""
-    return np.full(4_000_000, float(number))
 
 
 def test_an_unreachable_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
