@@ -28,8 +28,8 @@ Document = dict[str, Any]
 
 def layout(document: Document) -> str:
     """The text of a certificate: the header on the first line, its keys in the order of the format; then the tree."""
-    known = fields(RankingHeader if "ranking" in document else Header)
-    order = dict.fromkeys(["lpmert certificate", *(field.name for field in known), *document])
+    known = [field.name for field in fields(RankingHeader if "ranking" in document else Header)]
+    order = dict.fromkeys(["lpmert certificate", *known, *document])
     header = {key: document[key] for key in order if key in document and key != "tree"}
     records = ",\n".join(json.dumps(record, separators=(",", ":")) for record in document["tree"])
     return json.dumps(header)[:-1] + ', "tree": [\n' + records + "\n]}\n"
@@ -42,8 +42,7 @@ def random_nbest(seed: int, *, n_lists: int, n_features: int, longest: int) -> N
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     features = rng.normal(size=(offsets[-1], n_features))
     features[offsets[1:] - 1] = features[offsets[:-1]]
-    losses = np.round(rng.random(offsets[-1]), 2)
-    return NBest(features=features, offsets=offsets, statistics=losses)
+    return NBest(features, offsets, np.round(rng.random(offsets[-1]), 2))
 
 
 def random_pairs(seed: int, *, n_lists: int, n_features: int) -> NBest:
@@ -52,8 +51,7 @@ def random_pairs(seed: int, *, n_lists: int, n_features: int) -> NBest:
     features = np.zeros((2 * n_lists, n_features))
     features[1::2] = rng.normal(size=(n_lists, n_features))
     positive = features[1::2] @ rng.normal(size=n_features) + rng.normal(size=n_lists) > 0
-    losses = np.column_stack([positive, ~positive]).ravel().astype(float)
-    return NBest(features=features, offsets=np.arange(0, 2 * n_lists + 1, 2), statistics=losses)
+    return NBest(features, np.arange(0, 2 * n_lists + 1, 2), np.column_stack([positive, ~positive]).ravel())
 
 
 def random_counts(seed: int, worth: str, *, n_lists: int, n_features: int, longest: int) -> NBest:
@@ -81,9 +79,7 @@ BASES: dict[str, tuple[Callable[[], NBest], dict[str, Any]]] = {
     "selections": (lambda: random_nbest(0, n_lists=8, n_features=5, longest=8), {"kind": "selections"}),
     "pairs": (lambda: random_pairs(0, n_lists=30, n_features=4), {"kind": "selections"}),
     "bleu boxes": (lambda: random_counts(0, "bleu", n_lists=6, n_features=2, longest=4), {"kind": "boxes"}),
-    "bleu selections": (
-        lambda: random_counts(1, "bleu", n_lists=5, n_features=4, longest=5), {"kind": "selections"}
-    ),
+    "bleu selections": (lambda: random_counts(1, "bleu", n_lists=5, n_features=4, longest=5), {"kind": "selections"}),
     "f1": (lambda: random_counts(2, "f1", n_lists=8, n_features=3, longest=5), {"kind": "boxes"}),
     "equations": (
         lambda: random_nbest(1, n_lists=16, n_features=4, longest=4),

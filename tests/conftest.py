@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, settings
 from searches import short_descent, two_processes
 
 from lpmert.system import memory
-from lpmert.workers import Cluster
 
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+LONG = ("test_methods", "test_faults", "test_workers", "test_documents", "test_limits", "test_rashomon")
+"""Files that take long, the longest first: no worker of `-n --dist loadfile --no-loadscope-reorder` ends with one."""
 
 
 @pytest.fixture
@@ -63,13 +64,6 @@ def mortal() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def cluster(local: Any) -> Iterator[Cluster]:
-    """The workers of this cluster."""
-    with Cluster(str(local.scheduler_address).removeprefix("tcp://")) as found:
-        yield found
-
-
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Handle Ctrl-C as in a terminal; a process in the background ignores it."""
@@ -88,10 +82,6 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
     base = 100 << 20
     monkeypatch.setattr(memory, "resident", lambda: max(0, base + resident() - before))
     return base
-
-
-LONG = ("test_methods", "test_faults", "test_workers", "test_documents", "test_limits", "test_rashomon")
-"""Files that take long, the longest first: no worker of `-n --dist loadfile --no-loadscope-reorder` ends with one."""
 
 
 @pytest.hookimpl(wrapper=True)

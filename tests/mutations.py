@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings, strategies as st
 from lpmert import DataError
 
 Read = TypeVar("Read")
+SCALARS = (None, True, "x", "", -0.0, -1, 0.5, 10**400, 2**63, 1e300, float("inf"), "\x1b[31m")
+WRONG = (*SCALARS, [], {}, [[1]], {"a": None})  # wrong values for any place of a JSON document
 
 
 def examples(most: int) -> settings:
@@ -51,10 +53,6 @@ def read_or_refused(path: Path, read: Callable[[], Read], *, unless: str | None 
         if not message.startswith(str(path)) and (unless is None or not re.search(unless, message)):
             pytest.fail(f"no path in {message!r}")
         return None
-
-
-SCALARS = (None, True, "x", "", -0.0, -1, 0.5, 10**400, 2**63, 1e300, float("inf"), "\x1b[31m")
-WRONG = (*SCALARS, [], {}, [[1]], {"a": None})  # wrong values for any place of a JSON document
 
 
 def places(value: object, most: int = 2) -> list[tuple[str | int, ...]]:

@@ -17,6 +17,8 @@ Vector = tuple[int, ...]
 METRICS = (
     "ndcg-exp@3", "ndcg@2", "mrr@2", "mrr@9", "recall@2", "precision@3", "map@3", "map@9", "success@2", "map-l2@3"
 )  # fmt: skip
+Bound = Callable[[Any], Any]
+"""Bounds the value of one query if so many documents of other gains lead each of the relevant ones."""
 
 
 def value(metric: str, grades: list[float]) -> float | None:
@@ -105,10 +107,6 @@ def generic(rays: Sequence[Vector], normals: Iterable[Vector]) -> Iterator[Vecto
         middle = tuple(x + y for x, y in zip(a, b, strict=True))
         if all(inner(n, middle) for n in normals):
             yield middle
-
-
-Bound = Callable[[Any], Any]
-"""Bounds the value of one query if so many documents of other gains lead each of the relevant ones."""
 
 
 def assert_bounds_hold(

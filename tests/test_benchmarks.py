@@ -26,11 +26,36 @@ from benchmarks.suites.risk import log_bleu_slopes
 from lpmert import NBest
 
 pytestmark = pytest.mark.slow
-
-
 NUMBERS = {"seed": 0, "time_limit": 10.0, "loss": 3.0, "lower_bound": 3.0, "seconds": 0.5, "processor_seconds": 0.5}
 PROOF = Row(dataset="toy", objective="loss", solver="one", status="optimal", **NUMBERS)
 TOY = NBest([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [1.0, 1.0]], [0, 2, 4], [0.0, 2.0, 1.0, 3.0], names=["a", "b"])
+ORACLES = {
+    "summaries": (100, 14, 0.26244),
+    "dialogues": (60, 5, 0.13889),
+    "hansard": (100, 22, 0.67021),
+    "swahili": (500, 14, 0.57348),
+    "heating": (900, 6, 0.0),
+    "heating and cooling": (250, 8, 0.0),
+    "travel modes": (2779, 9, 0.0),
+}
+TREEBANK = """\
+# text = A dog barks
+1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_
+2\tdog\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_
+3\tbarks\tbark\tVERB\t_\t_\t0\troot\t_\t_
+
+# text = Dogs don't bark
+1\tDogs\tdog\tNOUN\t_\t_\t4\tnsubj\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\t_\t_\t4\taux\t_\t_
+3\tn't\tnot\tPART\t_\t_\t4\tadvmod\t_\t_
+4\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_
+4.1\tloud\tloud\tADV\t_\t_\t_\t_\t_\t_
+
+# text = Dogs bark
+1\tDogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\t_
+2\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_
+"""
 
 
 def toy_benchmark(optimum: float | None = None) -> Benchmark:
@@ -99,46 +124,13 @@ def test_rows_that_contradict_a_proof_are_found() -> None:
 @needs_shared
 def test_the_sources_of_unseen_lists_are_those_that_their_descriptions_count() -> None:
     """Sizes and losses as the READMEs beside the data state them, so that they are other people's numbers."""
-    loaded = {source.name: source.load() for source in unseen.SOURCES}
+    oracles = {}
     for source in unseen.SOURCES:
-        nbest = loaded[source.name]
+        nbest = source.load()
         assert (nbest.n_lists, nbest.n_features) == (source.n_lists, source.n_features)
-    for name, (n_lists, n_features, oracle) in ORACLES.items():
-        nbest = loaded[name]
-        assert (nbest.n_lists, nbest.n_features) == (n_lists, n_features)
         least = np.minimum.reduceat(nbest.statistics[:, 0], nbest.offsets[:-1])
-        assert float(least.mean()) == pytest.approx(oracle, abs=6e-6)
-
-
-ORACLES = {
-    "summaries": (100, 14, 0.26244),
-    "dialogues": (60, 5, 0.13889),
-    "hansard": (100, 22, 0.67021),
-    "swahili": (500, 14, 0.57348),
-    "heating": (900, 6, 0.0),
-    "heating and cooling": (250, 8, 0.0),
-    "travel modes": (2779, 9, 0.0),
-}
-
-
-TREEBANK = """\
-# text = A dog barks
-1\tA\ta\tDET\t_\t_\t2\tdet\t_\t_
-2\tdog\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_
-3\tbarks\tbark\tVERB\t_\t_\t0\troot\t_\t_
-
-# text = Dogs don't bark
-1\tDogs\tdog\tNOUN\t_\t_\t4\tnsubj\t_\t_
-2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
-2\tdo\tdo\tAUX\t_\t_\t4\taux\t_\t_
-3\tn't\tnot\tPART\t_\t_\t4\tadvmod\t_\t_
-4\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_
-4.1\tloud\tloud\tADV\t_\t_\t_\t_\t_\t_
-
-# text = Dogs bark
-1\tDogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\t_
-2\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_
-"""
+        oracles[source.name] = (nbest.n_lists, nbest.n_features, pytest.approx(float(least.mean()), abs=6e-6))
+    assert {name: oracles[name] for name in ORACLES} == ORACLES
 
 
 def projective_trees(n: int) -> Iterator[tuple[int, ...]]:
@@ -170,11 +162,8 @@ def test_lists_have_the_features_and_errors_of_hand_counted_trees(tmp_path: Path
     path = tmp_path / "toy.conllu"
     path.write_text(TREEBANK, encoding="utf-8")
     sentences = read_sentences(path)
-    assert [sentence.words[1:] for sentence in sentences] == [
-        ("A", "dog", "barks"),
-        ("Dogs", "do", "n't", "bark"),
-        ("Dogs", "bark"),
-    ]
+    words = [" ".join(sentence.words[1:]) for sentence in sentences]
+    assert words == ["A dog barks", "Dogs do n't bark", "Dogs bark"]
     nbest = parse_lists(sentences, sentences, n_trees=100)
     assert np.diff(nbest.offsets).tolist() == [7, 30]  # all trees; two words are too few for a list
     first = nbest.statistics[:7]
@@ -200,10 +189,6 @@ def test_lists_have_the_features_and_errors_of_hand_counted_trees(tmp_path: Path
 def test_slopes_of_bleu_are_those_of_differences(reference: float) -> None:
     """Longer and shorter than the reference, against the oracle's BLEU."""
     sums = np.array([30.0, 60, 20, 50, 9, 40, 3, 30, reference])
-
-    def score(row: Any) -> float:
-        return log(1.0 - bleu_loss(row))
-
-    step = 1e-5 * np.eye(9)
-    differences = [(score(sums + one) - score(sums - one)) / 2e-5 for one in step]
+    steps = ((sums + one, sums - one) for one in 1e-5 * np.eye(9))
+    differences = [(log(1.0 - bleu_loss(up)) - log(1.0 - bleu_loss(down))) / 2e-5 for up, down in steps]
     assert np.allclose(log_bleu_slopes(sums), differences, rtol=1e-6, atol=1e-9)

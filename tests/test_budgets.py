@@ -14,6 +14,8 @@ from refusals import refused
 import lpmert
 from lpmert import DataError, LimitError, MethodError, MetricError, NBest, Region, RegionError, Status
 
+SIGNS = Region(bounds={"feature1": (0.0, None), "feature2": (0.0, None)})
+
 
 def _front(totals: list[list[float]]) -> list[tuple[float, float]]:
     """The Pareto-optimal pairs of both sums, from the least loss on."""
@@ -23,9 +25,6 @@ def _front(totals: list[list[float]]) -> list[tuple[float, float]]:
 
 def _pairs(front: lpmert.Front) -> list[tuple[float, float]]:
     return [(one.loss, one.sums[front.second]) for one in front.points]
-
-
-SIGNS = Region(bounds={"feature1": (0.0, None), "feature2": (0.0, None)})
 
 
 @pytest.mark.parametrize(("n_features", "region"), [*((n, None) for n in (1, 2, 3, 4)), (3, SIGNS)])

@@ -28,6 +28,21 @@ from lpmert.registry import METHODS
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "proofs" / "README.md"]
 DIGITS = 2e-3
 TIME = re.compile(r"[0-9.]+s")
+LONG = ("compare", "leave-one-out", "subsets")  # commands that take several seconds on the examples
+PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+PAGE = re.compile(r"\(\.\./benchmarks/results/(\w+)\.md\)")
+NOTEBOOKS = ROOT / "examples" / "notebooks"
+PRINTED = {
+    "speech": "OPTIMAL 912.0",
+    "translation": "OPTIMAL BLEU 78.37",
+    "best_of_n": "optimum 135 right",
+    "unseen": "'optimum'",
+    "lattices": "OPTIMAL 42.0 errors over all paths",
+}
+"""Figures that the pages of these examples state, each held by a test of its own there."""
+BEST_OF_N = ROOT / "examples" / "best_of_n"
+PUZZLES = BEST_OF_N / "puzzles.jsonl.gz"
+BEST_OF_N_PAGE = (BEST_OF_N / "README.md").read_text(encoding="utf-8").partition("## On unseen puzzles")[2]
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -78,9 +93,6 @@ def printed_by(command: str, folder: Path) -> list[str]:
     with chdir(folder):
         outcome = succeeded(*arguments)
     return [*outcome.stdout.split("\n"), *outcome.stderr.split("\n")]
-
-
-LONG = ("compare", "leave-one-out", "subsets")  # commands that take several seconds on the examples
 
 
 @pytest.mark.parametrize(
@@ -144,12 +156,7 @@ def test_measured_tables_are_those_of_the_benchmarks(page: str) -> None:
     assert [line for line in shown if line not in measured] == []
 
 
-PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-PAGE = re.compile(r"\(\.\./benchmarks/results/(\w+)\.md\)")
-
-
 def cells_of(line: str) -> list[str]:
-    """Return what stands in the cells of a line of a table."""
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -214,17 +221,6 @@ def test_reports_are_made_by_their_page_and_say_what_it_says(tmp_path: Path, mon
     assert all(shown in (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md"))
 
 
-NOTEBOOKS = ROOT / "examples" / "notebooks"
-PRINTED = {
-    "speech": "OPTIMAL 912.0",
-    "translation": "OPTIMAL BLEU 78.37",
-    "best_of_n": "optimum 135 right",
-    "unseen": "'optimum'",
-    "lattices": "OPTIMAL 42.0 errors over all paths",
-}
-"""Figures that the pages of these examples state, each held by a test of its own there."""
-
-
 @pytest.mark.parametrize(
     "name", [many_more(path.stem) if path.stem == "best_of_n" else path.stem for path in sorted(NOTEBOOKS.glob("*.py"))]
 )
@@ -277,11 +273,6 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     fetched = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
     for path in site.rglob("*.html"):
         assert not fetched.findall(path.read_text(encoding="utf-8")), path.name
-
-
-BEST_OF_N = ROOT / "examples" / "best_of_n"
-PUZZLES = BEST_OF_N / "puzzles.jsonl.gz"
-BEST_OF_N_PAGE = (BEST_OF_N / "README.md").read_text(encoding="utf-8").partition("## On unseen puzzles")[2]
 
 
 def puzzles(path: Path = PUZZLES) -> list[dict[str, Any]]:

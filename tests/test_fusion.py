@@ -22,6 +22,8 @@ from lpmert.system.deadline import Deadline
 Scores = dict[str, dict[str, float]]
 WEIGHTS = (0.31, 0.42, 0.27)
 METRICS = ("ndcg@5", "ndcg@50", "mrr@7", "recall@4", "precision@6", "map@9", "success@2", "map-l2@30", "recall-l2@4")
+OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut", "success": "success"}
+OF_RANX = {"ndcg-exp": "ndcg_burges", "success": "hit_rate"}  # the names that differ
 
 
 def collection(seed: int, *, queries: int = 25) -> tuple[dict[str, Scores], Scores]:
@@ -89,9 +91,6 @@ def test_ties_are_ordered_as_by_trec_eval() -> None:
     assert notes == [f"documents with equal scores count in the worst order; as they come {given:.6f}"]
 
 
-OF_PYTREC_EVAL = {"ndcg": "ndcg_cut", "recall": "recall", "precision": "P", "map": "map_cut", "success": "success"}
-
-
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.startswith("mrr")])
 def test_scores_are_those_of_pytrec_eval(metric: str) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
@@ -105,9 +104,6 @@ def test_scores_are_those_of_pytrec_eval(metric: str) -> None:
     values = [found[q][f"{measure}_{k}"] for q, own in whole.items() if max(own.values()) >= int(least or 1)]
     lists = read_judged(runs, qrels=qrels, normalise="z", missing="zero")
     assert evaluate(lists, WEIGHTS, metric) == pytest.approx(sum(values) / len(values), abs=1e-6)
-
-
-OF_RANX = {"ndcg-exp": "ndcg_burges", "success": "hit_rate"}  # the names that differ
 
 
 @pytest.mark.slow  # ranx compiles for minutes

@@ -19,6 +19,9 @@ from lpmert import DataError, NBest, core
 LISTS = NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
 STUBS = [stub.relative_to(ROOT).with_suffix("") for stub in sorted((ROOT / "lpmert").rglob("*.pyi"))]
 MODULES = [".".join(stub.parts).removesuffix(".__init__") for stub in STUBS]
+FUNCTIONS = [name for name in lpmert.__all__ if name[0].islower() and inspect.isfunction(getattr(lpmert, name))]
+CLASSES = ["NBest", "Region", "Linear", "Result"]
+SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -66,11 +69,6 @@ def test_what_is_no_lists_is_told_with_the_remedy(given: Any, tmp_path: Path) ->
             call()
     with pytest.raises(DataError, match="what minimize, check, tune or compare returned, not about 5"):
         lpmert.report(5, tmp_path / "x.html")
-
-
-FUNCTIONS = [name for name in lpmert.__all__ if name[0].islower() and inspect.isfunction(getattr(lpmert, name))]
-CLASSES = ["NBest", "Region", "Linear", "Result"]
-SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 
 
 def sections(thing: Any) -> dict[str, str]:

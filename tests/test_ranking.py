@@ -24,6 +24,7 @@ from lpmert.system.deadline import Deadline
 SMALL = no_multiples(random_lists(0, 3, decimals=False))
 TURNED = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])  # documents that are ranked best by weights below 0
 TWENTY = twenty_queries()
+ONE, TWO = Judged([[1.0]], [0, 1], [1]), [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -323,8 +324,6 @@ def test_the_progress_of_the_search_is_reported() -> None:
     assert (scores, bounds, nodes) == (sorted(scores), sorted(bounds, reverse=True), sorted(nodes))
     assert max(scores) <= best.score <= min(bounds)
 
-
-ONE, TWO = Judged([[1.0]], [0, 1], [1]), [[1.0], [2.0]]
 
 test_what_cannot_be_ranked_is_refused = refused([
     *((MetricError, "must be", partial(maximize, ONE, metric)) for metric in [

@@ -29,6 +29,9 @@ CANDIDATES = {
     for key in "ab"
 }
 SETS = "".join(json.dumps({"id": name, "candidates": own}) + "\n" for name, own in CANDIDATES.items())
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+TIMES = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
+BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.uint64, object)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -127,9 +130,6 @@ def test_groups_keep_the_names_of_a_data_frame() -> None:
     lists = lpmert.from_groups(frame, [0, 1, 1], ["a", "a", "b"])
     assert (lists.names, lists.list_ids, lists.offsets.tolist()) == (("lm", "ver"), ("a", "b"), [0, 2, 3])
     assert lpmert.from_groups(frame, [0, 1, 1], ["a", "a", "b"], names=["x", "y"]).names == ("x", "y")
-
-
-Data = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def data(seed: int = 0, n_groups: int = 20, size: int = 6) -> Data:
@@ -256,10 +256,6 @@ def test_columns_in_another_order_are_not_scored_and_a_second_fit_forgets_those_
     assert not hasattr(model, "feature_names_in_")
     assert model.result_.names == ("feature1", "feature2", "feature3")
     assert model.predict(pd.DataFrame(features)).shape == (120,)
-
-
-TIMES = np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[ns]")
-BEYOND = [np.array([[2**53 + 1], [0]], dtype=dtype) for dtype in (np.int64, np.uint64, object)]
 
 
 @pytest.mark.parametrize(("features", "losses", "groups", "message"), [

@@ -19,6 +19,9 @@ import lpmert
 from lpmert import DataError, MethodError, NBest, Problem, Region, RegionError, Status
 from lpmert.search.driver import Below
 
+_P = 2**33 + 3
+_Q = (2 * _P - 1) // 3  # 2 P = 3 Q + 1: 2 : 3 is a little more than Q : P, by less than limits of 30 bits can tell
+
 
 @pytest.mark.parametrize("kind", ["integers", "duplicates", "collinear"])
 @pytest.mark.parametrize("seed", range(6))
@@ -274,10 +277,6 @@ def test_whole_weights_lie_in_the_region(region: Region, some: bool) -> None:
             assert (at.inside, at.loss) == (True, result.loss)
             every.append(found)
     assert bool(every) == some
-
-
-_P = 2**33 + 3
-_Q = (2 * _P - 1) // 3  # 2 P = 3 Q + 1: 2 : 3 is a little more than Q : P, by less than limits of 30 bits can tell
 
 
 def test_what_rounded_limits_cannot_tell_is_left_to_exact_arithmetic() -> None:

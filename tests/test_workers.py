@@ -23,6 +23,15 @@ from lpmert.methods import Och
 from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.workers import SERIAL, Cluster, Threads, Workers, checked_backend, current_workers, using_workers
 
+OTHERS = ("threads", "cluster")
+ALL = ("serial", "one thread", *OTHERS)
+MORE = ("choices loss", "groups loss", "cells bleu", "choices bleu")
+GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "the Dask scheduler is gone": ("_CONNECT_SECONDS", lambda mortal: mortal.close()),
+    "there are no workers, start `dask worker`": ("_WORKER_SECONDS", lambda mortal: mortal.scale(0)),
+}
+"""The warning, the time limit to shorten, and the cause: dead workers may never be restarted."""
+
 
 def doubled(base: np.ndarray, more: np.ndarray) -> np.ndarray:
     """A unit; it may change its arguments."""
@@ -70,15 +79,10 @@ def address_of(local: Any) -> str:
 
 @pytest.fixture
 def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
-    """Workers of the kind that the test names."""
     made = {"serial": Workers, "one thread": lambda: Threads(1), "threads": lambda: Threads(3)}
     made["cluster"] = lambda: Cluster(address_of(request.getfixturevalue("local")))
     with made[request.param]() as found:
         yield found
-
-
-OTHERS = ("threads", "cluster")
-ALL = ("serial", "one thread", *OTHERS)
 
 
 @pytest.mark.parametrize("workers", ALL, indirect=True)
@@ -214,9 +218,6 @@ def test_a_search_ends_at_the_deadline_of_its_caller() -> None:
     assert (found.status, found.seconds["total"] < 20.0) == (Status.TIME_LIMIT, True)
 
 
-MORE = ("choices loss", "groups loss", "cells bleu", "choices bleu")
-
-
 @pytest.mark.parametrize("kills", [2, many_more(4)])
 @pytest.mark.parametrize("kind", ["cells loss", "choices chrf", *map(many_more, MORE)])
 def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, kind: str, kills: int) -> None:
@@ -236,13 +237,6 @@ def test_workers_of_a_cluster_that_die_change_nothing(mortal: Any, kind: str, ki
                 with with_workers(workers):
                     assert same(alone, lpmert.minimize(nbest, method=method, metric=metric, callback=kill))
     assert not kill.left, f"{kill.left} of {kills} workers were not killed in {kill.calls} calls"
-
-
-GOING: dict[str, tuple[str, Callable[[Any], object]]] = {
-    "the Dask scheduler is gone": ("_CONNECT_SECONDS", lambda mortal: mortal.close()),
-    "there are no workers, start `dask worker`": ("_WORKER_SECONDS", lambda mortal: mortal.scale(0)),
-}
-"""The warning, the time limit to shorten, and the cause: dead workers may never be restarted."""
 
 
 @pytest.mark.parametrize("call", [3, *map(many_more, (1, 8))])

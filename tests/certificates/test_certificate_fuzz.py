@@ -38,6 +38,8 @@ PIECES = (
     *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\x00", b"\x1f\x8b\x08", b"(\xb5/\xfd"),
     b" ",
 )
+ADDITIVE = ("boxes", "few boxes", "small boxes", "selections", "pairs")
+"""Bases whose loss is a sum, so that a certificate has one number more to be wrong."""
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -217,10 +219,6 @@ def test_changed_certificates_are_mostly_refused_and_the_others_true(path: Path,
 @pytest.mark.parametrize(("count", "seed"), [(500, 2), many_more(10_000, 3)])
 def test_invented_certificates_are_refused(path: Path, count: int, seed: int) -> None:
     assert fuzz(path, count, seed, (invent,))["refused"] > 0.9 * count
-
-
-ADDITIVE = ("boxes", "few boxes", "small boxes", "selections", "pairs")
-"""Bases whose loss is a sum, so that a certificate has one number more to be wrong."""
 
 
 @cache

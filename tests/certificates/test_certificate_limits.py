@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from certificates import BASES, assert_refused, base, document, rewrite
+from certificates import BASES, assert_refused, base, rewrite
 from commands import COLUMNS, ended, json_of, succeeded
 from graph_problems import Drawn
 from searches import peak_of
@@ -72,18 +73,11 @@ def test_a_check_that_a_limit_cuts_anywhere_says_that_it_did_not_end(path: Path,
     assert total >= whole.records  # every line looks at the limits
     told: list[int] = []
     verify(path, nbest, on_line=told.append)
-    assert told == list(range(1, len(text.splitlines()) + 1))
+    assert told == [*range(1, len(text.splitlines()) + 1)]
     for looks in {*range(0, total, 1 + total // 30), total - 1}:
         cut(looks, left, path, check, "not checked further")
     left[0] = total
     assert check() == whole
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_a_certificate_that_does_not_hold_is_not_accepted_within_limits_either(path: Path, name: str) -> None:
-    changed = document(name)
-    del changed["tree"][-1]
-    assert_refused(path, base(name)[0], content=changed, time_limit=1e6, memory_limit=1 << 50)
 
 
 @pytest.mark.parametrize("data", [base("boxes")[0], Drawn(3, "integers", 2, 2).lattices()], ids=["lists", "lattices"])
@@ -132,26 +126,23 @@ def test_proofs_get_the_time_left(given: int | None, table: Path, path: Path, mo
 
 def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    now = [0.0]
     monkeypatch.setattr("lpmert.cli.running.say", said.append)
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: 0.0)
     told = progress.Stages(Quiet())
     for seconds, done, parts in ((0.5, 1, 100), (2.0, 10, 100), (2.5, 20, 100), (4.0, 7, None)):
-        now[0] = seconds
+        monkeypatch.setattr(progress.time, "perf_counter", lambda now=seconds: now)
         told("links", done, parts)
     assert said == ["links: 10 of 100", "links: 7"]
 
 
-@pytest.mark.parametrize(
-    "limits", [{"time_limit": -1}, {"time_limit": "5"}, {"memory_limit": 0}, {"memory_limit": 1.5}]
-)
-def test_limits_that_are_none_are_refused(path: Path, limits: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "value"), [*product(["time_limit"], [-1, "5"]), *product(["memory_limit"], [0, 1.5])])
+def test_limits_that_are_none_are_refused(path: Path, name: str, value: Any) -> None:
     nbest, text = base("boxes")
-    with pytest.raises(MethodError, match="must be a"):
-        lpmert.certify(nbest, lpmert.minimize(nbest), path, **limits)
+    result = lpmert.minimize(nbest)
     path.write_text(text)
-    with pytest.raises(MethodError, match="must be a"):
-        verify(path, nbest, **limits)
+    for call in (partial(lpmert.certify, nbest, result, path), partial(verify, path, nbest)):
+        with pytest.raises(MethodError, match="must be a"):
+            call(**{name: value})
 
 
 def write(path: Path, nbest: NBest, records: list[dict[str, object]]) -> None:
@@ -176,11 +167,10 @@ def test_a_deep_tree_of_choices_holds_what_is_chosen_once_a_level(path: Path) ->
 
 
 def test_a_deep_tree_of_boxes_is_refused_where_its_rays_are_too_long(path: Path) -> None:
-    nbest = base("boxes")[0]
-    d = nbest.n_features
-    write(path, nbest, [{"split": "boxes"}, *({"split": [1 + k % (d - 1)]} for k in range(2000 * d))])
+    nbest = base("boxes")[0]  # with four features
+    write(path, nbest, [{"split": "boxes"}, *({"split": [1 + k % 3]} for k in range(8000))])
     said = assert_refused(path, nbest, "a ray is beyond the range of double precision")
-    assert int(said.removeprefix(f"{path}:").split(":")[0]) < 1000 * d
+    assert int(said.removeprefix(f"{path}:").split(":")[0]) < 4000
 
 
 def test_a_line_that_would_not_fit_when_it_is_read_ends_the_check(path: Path, fresh_memory: int) -> None:
@@ -196,5 +186,5 @@ def test_the_command_has_an_exit_code_for_limits(path: Path, table: Path) -> Non
     for option in ("--time-limit", "--memory-limit"):
         assert json_of("verify", path, *columns, option, "1000000000000")["proved"]
     outcome = ended(3, "verify", path, *columns, "--time-limit", "0")
-    assert outcome.stdout == ""
-    assert outcome.stderr.startswith(f"lpmert: stopped by a limit: {path}: not checked further: the time")
+    said = f"lpmert: stopped by a limit: {path}: not checked further: the time"
+    assert (outcome.stdout, outcome.stderr[: len(said)]) == ("", said)

@@ -34,14 +34,16 @@ pytestmark = pytest.mark.usefixtures("poor_start")
 TREES = ("boxes", "selections", None)
 WHERE = ["", *(region for region in REGIONS if region != "many")]  # whose cones take exact arithmetic minutes
 TIES = ("first", "best", "worst")
-REFUSALS = (
-    "fewer digits",
-    "no weights to certify",
-    "tie",
-    "too large for a certificate",
-    "no proof is known for a loss above 1",
-)
+REFUSALS = "fewer digits|no weights to certify|tie|too large for a certificate|no proof is known for a loss above 1"
 """What is refused: regions in decimals, weights that doubles do not have, graphs, and some fractions."""
+FEW_BOXES = layout(document("few boxes"))
+PACKED = gzip.compress(FEW_BOXES.encode())
+HEADER = Header(
+    fingerprint="0" * 64, metric="metric:loss|columns:1", ties="first", found_by="nobody",
+    loss=Fraction(7, 2), bound=Fraction(-3), weights={"am": 0.1, "lm": -(2.0**-40)},
+    limits=[[1.0, 0.3]], exponents={"lm": -3},
+)  # fmt: skip
+RECORDS: list[Record] = [{"split": [0, 1]}, {}, {"out": [[0, 1, 0, 2, 255]], "branch": 3}]
 
 
 def certified(case: Case, path: Path, tree: str | None = None, ties: str = "first") -> str:
@@ -59,7 +61,7 @@ def certified(case: Case, path: Path, tree: str | None = None, ties: str = "firs
         else:
             lpmert.certify(case.data, result, path, **settings)
     except (MethodError, CertificateError) as error:
-        assert any(words in str(error) for words in REFUSALS), case.name  # noqa: PT017
+        assert re.search(REFUSALS, str(error)), case.name  # noqa: PT017
         return "refused"
     found = verify(path, case.data, metric=case.metric, ties=ties)
     least, attained = case.least, case.attained(result.weights.tolist())[0]
@@ -107,7 +109,7 @@ def test_the_optimum_of_every_engine_can_be_certified(path: Path, method: str) -
     found = verify(path, lists.nbest)
     assert found.loss == found.bound == oracle.best_loss(lists)
     assert f"method:{method}" in found.found_by
-    assert list(found.weights.values()) == result.weights.tolist()
+    assert [*found.weights.values()] == result.weights.tolist()
 
 
 def eight_of_swahili(first: int) -> NBest:
@@ -117,12 +119,9 @@ def eight_of_swahili(first: int) -> NBest:
 @needs_shared
 @pytest.mark.parametrize(("lists", "kind", "optimum"), [
     (lambda: librispeech().select_features(["decoder", "lm"]), None, 1779),
-    many_more(partial(eight_of_swahili, 0), None, 4.948169),
-    many_more(partial(eight_of_swahili, 8), None, 4.641196),
-    many_more(partial(eight_of_swahili, 16), None, 5.091451),
-    many_more(partial(eight_of_swahili, 24), None, 5.890797),
-    many_more(train_choices, "boxes", 858),
-    many_more(train_choices, "selections", 858),
+    *(many_more(partial(eight_of_swahili, 8 * k), None, best)
+      for k, best in enumerate((4.948169, 4.641196, 5.091451, 5.890797))),
+    *(many_more(train_choices, kind, 858) for kind in ("boxes", "selections")),
 ])  # fmt: skip
 def test_real_lists_are_certified_and_checked_within_a_minute(path, lists, kind, optimum):
     nbest = lists()
@@ -130,8 +129,7 @@ def test_real_lists_are_certified_and_checked_within_a_minute(path, lists, kind,
     started = time.process_time()
     found = verify(path, nbest)
     assert time.process_time() - started < 60
-    assert found.proved
-    assert float(found.loss) == pytest.approx(optimum, abs=1e-6)
+    assert (found.proved, float(found.loss)) == (True, pytest.approx(optimum, abs=1e-6))
 
 
 def test_only_the_optimum_of_these_lists_or_lattices_is_certified(path: Path) -> None:
@@ -149,9 +147,8 @@ def test_only_the_optimum_of_these_lists_or_lattices_is_certified(path: Path) ->
 def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(path: Path) -> None:
     """3 times 0.3 needs more than 53 bits, 2 times 0.3 does not."""
     nbest, _ = base("selections")
-    few, many = (
-        Region(fixed={"feature1": value}, linear=[Linear({"feature2": 0.3}, lower=-0.1)]) for value in (2.0, 3.0)
-    )
+    limits = [Linear({"feature2": 0.3}, lower=-0.1)]
+    few, many = (Region(fixed={"feature1": value}, linear=limits) for value in (2.0, 3.0))
     with pytest.raises(MethodError, match="fewer digits"):
         write_certificate(path, nbest, lpmert.minimize(nbest, region=many), region=many)
     write_certificate(path, nbest, lpmert.minimize(nbest, region=few), region=few)
@@ -160,12 +157,8 @@ def test_limits_that_doubles_do_not_hold_are_not_certified_as_others(path: Path)
 
 
 def _least(lists: oracle.Lists, size: int) -> float:
-    width = lists.features.shape[1]
-    sets = (list(one) for one in combinations(range(width), size))
-    return min(
-        float(oracle.best_loss(oracle.Lists(lists.features[:, one], lists.offsets, lists.losses), "worst"))
-        for one in sets
-    )
+    sets = combinations(range(lists.features.shape[1]), size)
+    return min(float(oracle.best_loss(replace(lists, features=lists.features[:, one]), "worst")) for one in sets)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -176,9 +169,7 @@ def test_certificates_of_at_most_k_features_agree_with_the_oracle(seed: int, tmp
         result = lpmert.best_subsets(nbest, at_most=size).subsets[-1].result
         lpmert.certify(nbest, result, path, ties="worst", at_most=size)
         found = verify(path, nbest)
-        assert found.proved
-        assert found.at_most == size
-        assert float(found.loss) == _least(lists, size)
+        assert (found.proved, found.at_most, float(found.loss)) == (True, size, _least(lists, size))
         dearer = np.flatnonzero(result.weights == result.weights[result.weights != 0.0][0])[0]
         other = replace(result, weights=np.where(np.arange(nbest.n_features) == dearer, -1.0, 0.0))
         if lpmert.evaluate(nbest, other.weights, ties="worst").loss > result.loss:
@@ -194,8 +185,7 @@ def test_certificates_within_budgets_agree_with_all_attainable_selections(seed: 
         result = lpmert.within_budget(nbest, second, budget)
         lpmert.certify(nbest, result, path, budget={"second": budget}, second=second)
         found = verify(path, nbest, second=second)
-        assert found.proved
-        assert found.budget == {"second": budget}
+        assert (found.proved, found.budget) == (True, {"second": budget})
         assert float(found.loss) == min(loss for loss, own in totals if own <= budget)
         cheaper = [own for loss, own in totals if loss < found.loss]
         if cheaper:
@@ -268,16 +258,11 @@ def test_what_cannot_be_certified_is_said(path: Path, message: str, arguments: d
 def test_checking_loads_no_search_engine_and_no_solver(path: Path) -> None:
     nbest, text = base("few boxes")
     path.write_text(text)
-    np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, losses=nbest.statistics)
+    np.savez(path.with_suffix(".npz"), features=nbest.features, offsets=nbest.offsets, statistics=nbest.statistics)
     program = (
-        "import sys, lpmert\n"
-        "at_import = set(sys.modules)  # what importing the package loads; they load nothing more by themselves\n"
-        "import numpy\n"
-        f"data = numpy.load({str(path.with_suffix('.npz'))!r})\n"
-        "nbest = lpmert.NBest(data['features'], data['offsets'], data['losses'])\n"
-        f"assert lpmert.verify({str(path)!r}, nbest).proved\n"
-        "print(*at_import)\n"
-        "print(*sys.modules)"
+        "import sys, lpmert; at_import = set(sys.modules)\n"  # importing the package loads nothing more by itself
+        f"import numpy; nbest = lpmert.NBest(**numpy.load({str(path.with_suffix('.npz'))!r}))\n"
+        f"assert lpmert.verify({str(path)!r}, nbest).proved\nprint(*at_import)\nprint(*sys.modules)"
     )
     at_import, loaded = map(str.split, python("-c", program).stdout.splitlines())
     assert not {name.split(".")[0] for name in loaded} & {"highspy", "scipy", "pulp", "networkx"}
@@ -302,10 +287,6 @@ def test_checking_lattices_loads_no_search(path: Path) -> None:
     assert not loaded & {"search", "methods", "lines", "api", "ranking"}
 
 
-FEW_BOXES = layout(document("few boxes"))
-PACKED = gzip.compress(FEW_BOXES.encode())
-
-
 @pytest.mark.parametrize(("content", "place"), [
     (b"", ": the file is cut short"),
     (b"\x1f\x8b\x08\x00abc", ": the compressed file is damaged"),
@@ -326,20 +307,6 @@ def test_a_refusal_names_the_file_once_and_a_line_only_if_there_is_one(path, con
     assert said.count(path.name) - ("iconv" in said) == 1
 
 
-HEADER = Header(
-    fingerprint="0" * 64,
-    metric="metric:loss|columns:1",
-    ties="first",
-    found_by="nobody",
-    loss=Fraction(7, 2),
-    bound=Fraction(-3),
-    weights={"am": 0.1, "lm": -(2.0**-40)},
-    limits=[[1.0, 0.3]],
-    exponents={"lm": -3},
-)
-RECORDS: list[Record] = [{"split": [0, 1]}, {}, {"out": [[0, 1, 0, 2, 255]], "branch": 3}]
-
-
 def write(path: Path, records: list[Record]) -> CertificateReader:
     with certificate_writer(path, HEADER) as add:
         for record in records:
@@ -357,17 +324,15 @@ def test_what_is_written_is_read_again(tmp_path: Path, name: str, records: list[
     assert reader.line == len(records) + 2
 
 
-def test_a_second_run_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_a_second_run_writes_the_same_bytes_and_one_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     nbest, _ = base("selections")
-    for name in ("first.json.gz", "second.json.gz"):
-        write_certificate(tmp_path / name, nbest, lpmert.minimize(nbest), kind="selections")
-    assert (tmp_path / "first.json.gz").read_bytes() == (tmp_path / "second.json.gz").read_bytes()
-
-
-def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         write(tmp_path / "c.json", [{}, {"branch": object()}])
     assert not list(tmp_path.iterdir())
+    first, second = (tmp_path / name for name in ("first.json.gz", "second.json.gz"))
+    for path in (first, second):
+        write_certificate(path, nbest, lpmert.minimize(nbest), kind="selections")
+    assert first.read_bytes() == second.read_bytes()
 
 
 def test_neither_writing_nor_reading_holds_the_tree_in_memory(path: Path) -> None:
@@ -395,18 +360,14 @@ def test_commands_write_and_check_certificates(table: Path, path: Path) -> None:
     assert f"certificate refused: {path}:1: the weights lose 2, not 1" in said
     path.unlink()
     outcome = succeeded("solve", table, *COLUMNS, "--target", "100", "--certificate", path)  # stopped before the end
-    assert "no certificate written" in outcome.stderr
-    assert not path.exists()
-
-
-def test_a_ratio_is_certified_and_checked(table: Path, path: Path) -> None:
-    """2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1."""
+    assert ("no certificate written" in outcome.stderr, path.exists()) == (True, False)
+    # 2 * (1 + 3) / (2 + 3 + 5) = 0.8 is the best F1
     rows = ("list am lm match predicted gold", "a 1 0 1 2 2", "a 0 1 0 2 2", "b 1 0 3 3 3", "b 0 1 2 3 3")
     table.write_text("\n".join(rows).replace(" ", "\t"))
     columns = ("--segment", "list", "--features", "am,lm", "--statistics", "match,predicted,gold", "--metric", "f1")
     succeeded("solve", table, *columns, "--certificate", path, "--quiet")
-    outcome = succeeded("verify", path, table, *columns)
-    assert outcome.stdout.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
+    shown = succeeded("verify", path, table, *columns).stdout
+    assert shown.splitlines()[-1].startswith("certificate holds: loss 0.2 is the least (metric:f1")
 
 
 @pytest.mark.parametrize(("region", "said"), [
@@ -425,7 +386,7 @@ def test_control_characters_in_names_are_shown_as_such(table: Path, path: Path) 
     """A terminal would obey them."""
     name = "\x1b[31mam"
     table.write_text(table.read_text().replace("am", name, 1))
-    columns = [*COLUMNS[:2], "--features", f"{name},lm", *COLUMNS[-2:]]
+    columns = [one.replace("am", name) for one in COLUMNS]
     limits = ("--bounds", f"{name}:0..", "--budget", f"{name}=9")
     solved = succeeded("solve", table, *columns, *limits, "--certificate", path, "-q")
     assert "\n\\x1b[31mam    0\n" in solved.stdout

@@ -35,6 +35,17 @@ from lpmert.unseen.estimate import Split, folds_of, interval_of
 stats = Late("scipy.stats")
 
 FAST = {"och": Och(restarts=2), "random": RandomSearch(draws=20), "grid": Grid(points=4)}
+run = partial(commands.run, "compare")
+succeeded = partial(commands.succeeded, "compare")
+COLUMNS = ["--segment", "list", "--features", "feature1,feature2,feature3", "--loss", "loss"]
+OF_PATHS: dict[str, Any] = {
+    "och": Och(restarts=1),
+    "random": RandomSearch(draws=15),
+    "nelder-mead": NelderMead(restarts=0, evaluations=15),
+    "average": Averaging(),
+}
+FITTED = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
+FEW_NODES = Limits(node_limit=20)
 
 
 @pytest.mark.parametrize("kind", ["loss", "f1"])
@@ -49,15 +60,14 @@ def test_each_run_has_the_loss_that_decoding_gives(kind):
         for run in entry.runs:
             assert (run.loss, run.score) == (here.evaluate(run.weights).loss, here.evaluate(run.weights).score)
             assert run.held_out_loss == there.evaluate(run.weights).loss
-    assert found["given"].runs[0].weights.tolist() == [1, 2, -1]
-    assert found["given"].runs[0].status is None
+    (run,) = found["given"].runs
+    assert (run.weights.tolist(), run.status) == ([1, 2, -1], None)
 
 
 def test_no_comparator_is_below_the_proved_optimum_whatever_ties_there_are():
     quick = {"nelder-mead": NelderMead(restarts=0, evaluations=50), "tpe": Tpe(trials=5), "mira": Mira(), "pro": Pro()}
-    named = {
-        name: quick.get(name, FAST.get(name, name)) for name, place in METHODS.own.items() if ".heuristic." in place
-    }
+    known = quick | FAST
+    named = {name: known.get(name, name) for name, place in METHODS.own.items() if ".heuristic." in place}
     for seed in range(3):
         found = lpmert.compare(random_nbest(seed, lists=6, integers=True), named, seeds=1)
         assert found.proved
@@ -66,10 +76,9 @@ def test_no_comparator_is_below_the_proved_optimum_whatever_ties_there_are():
 
 
 def test_weights_that_win_by_ties_are_marked():
-    nbest = NBest(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), [0, 2, 4], np.array([0.0, 1.0, 0.0, 1.0]))
+    nbest = NBest([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 2, 4], [0.0, 1.0, 0.0, 1.0])
     found = lpmert.compare(nbest, {"och": FAST["och"]}, seeds=1, weights={"tied": [1, 1]})
-    assert found.optimum.loss == found["och"].best.loss == 1.0
-    assert found["tied"].best.loss == 0.0
+    assert (found.optimum.loss, found["och"].best.loss, found["tied"].best.loss) == (1.0, 1.0, 0.0)
     assert compared_notes(found) == ["tied: below the optimum only by ties, in 2 lists"]
 
 
@@ -134,9 +143,7 @@ def test_a_true_answer_stops_the_comparison_with_the_runs_so_far():
 
     found = lpmert.compare(random_nbest(), FAST, seeds=2, on_run=stop)
     assert seen == [("och", 0), ("och", 1), ("random", 0)]
-    assert not found.complete
-    assert found.optimum is None
-    assert [len(entry.runs) for entry in found.methods] == [2, 1]
+    assert (found.complete, found.optimum, [len(entry.runs) for entry in found.methods]) == (False, None, [2, 1])
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -146,8 +153,7 @@ def test_an_interrupt_leaves_the_runs_so_far(jobs):
             raise KeyboardInterrupt
 
     found = lpmert.compare(random_nbest(), FAST, seeds=1, on_run=press, jobs=jobs)
-    assert not found.complete
-    assert found["och"].best.loss > 0
+    assert (found.complete, found["och"].best.loss > 0) == (False, True)
 
 
 @dataclass(frozen=True)
@@ -164,8 +170,7 @@ class Pressed(Comparator):
 
 def test_a_run_that_is_cut_short_does_not_count_beside_whole_ones():
     found = lpmert.compare(random_nbest(), {"pressed": Pressed(), "grid": FAST["grid"]}, seeds=3)
-    assert not found.complete
-    assert [run.status for run in found["pressed"].runs] == [Status.HEURISTIC]
+    assert (found.complete, [run.status for run in found["pressed"].runs]) == (False, [Status.HEURISTIC])
     alone = lpmert.compare(random_nbest(), {"pressed": Pressed()}, seeds=1, seed=1)
     assert [run.status for run in alone["pressed"].runs] == [Status.INTERRUPTED]
 
@@ -186,18 +191,13 @@ def test_the_memory_of_runs_counts_wherever_they_run(caplog, fresh_memory):
     settings = {"seeds": 2, "jobs": 2, "memory_limit": fresh_memory + (500 << 20), "optimum": None}
     found = lpmert.compare(random_nbest(), [], callables={"hungry": hungry}, **settings, on_run=lambda *_: first.set())
     enough.set()  # or else its thread would keep the process
-    assert not found.complete
-    assert [run.seed for run in found["hungry"].runs] == [0]
+    assert (found.complete, [run.seed for run in found["hungry"].runs]) == (False, [0])
     assert "the memory limit is near; the runs so far are compared" in caplog.text
 
 
-def test_a_run_that_the_memory_limit_may_have_cut_short_does_not_count():
+def test_time_limits_are_for_single_runs_and_one_that_the_memory_limit_may_have_cut_short_does_not_count():
     found = lpmert.compare(random_nbest(), FAST, seeds=1, memory_limit=1)
-    assert not found.complete
-    assert found.methods == ()
-
-
-def test_time_limits_are_for_single_runs():
+    assert (found.complete, found.methods) == (False, ())
     found = lpmert.compare(random_nbest(), {"och": Och(restarts=10**6)}, seeds=2, time_limit=0.05, optimum=None)
     assert [run.status for run in found["och"].runs] == [Status.TIME_LIMIT] * 2
 
@@ -210,11 +210,13 @@ def test_the_region_holds_for_methods_and_is_told_of_given_weights():
     assert found.optimum.weights.min() >= 0
 
 
-def test_initial_weights_start_the_methods():
-    nbest = random_nbest(6)
+def test_initial_weights_start_the_methods_but_not_the_fits_of_folds():
+    nbest, och = random_nbest(6), {"och": Och(restarts=0)}
     best = minimize(nbest)
-    found = lpmert.compare(nbest, {"och": Och(restarts=0)}, seeds=1, initial_weights=best.weights)
+    found = lpmert.compare(nbest, och, seeds=1, initial_weights=best.weights)
     assert found["och"].best.loss == best.loss
+    plain, started = (fold_by_fold(noise(3), och, initial_weights=start) for start in (None, [-1.0, 5.0]))
+    assert np.array_equal(plain["och"], started["och"])
 
 
 def test_held_out_features_are_put_in_order():
@@ -251,12 +253,9 @@ def test_no_p_value_is_shown_as_zero():
         assert compared_tables(replace(found, methods=methods))[0].rows[1][-2] == shown
 
 
-def test_equal_choices_differ_by_chance_alone():
+def test_equal_choices_differ_by_chance_alone_and_statistics_of_other_lists_are_refused():
     statistics = np.random.default_rng(0).integers(0, 9, (30, 1)).astype(float)
     assert permutation_test(SumOfLosses(), statistics, statistics) == 1.0
-
-
-def test_statistics_of_other_lists_are_refused():
     with pytest.raises(DataError, match="same lists"):
         permutation_test(SumOfLosses(), np.zeros((3, 1)), np.zeros((4, 1)))
 
@@ -275,26 +274,19 @@ def test_p_values_are_those_of_the_best_runs_on_held_out_lists_if_there_are_any(
         assert entry.p_value == permutation_test(SumOfLosses(), one, two)
 
 
-run = partial(commands.run, "compare")
-succeeded = partial(commands.succeeded, "compare")
-COLUMNS = ["--segment", "list", "--features", "feature1,feature2,feature3", "--loss", "loss"]
-
-
 def test_the_command_prints_a_table_with_distances_and_held_out_losses(tmp_path):
     dev, test = tmp_path / "dev.tsv", tmp_path / "test.tsv"
     lpmert.write(random_nbest(1), dev)
     lpmert.write(random_nbest(2), test)
     (tmp_path / "moses.txt").write_text("0.5 0.25 -0.25\n")
-    found = succeeded(
-        dev, *COLUMNS, "--methods", "och,grid", "--seeds", 2, "--held-out", test,
-        "--weights", f"moses={tmp_path / 'moses.txt'}",
-    )  # fmt: skip
+    moses = ("--weights", f"moses={tmp_path / 'moses.txt'}")
+    found = succeeded(dev, *COLUMNS, "--methods", "och,grid", "--seeds", 2, "--held-out", test, *moses)
     lines = found.stdout.splitlines()
     assert lines[-1] == f"optimum: loss {minimize(random_nbest(1)).loss:g}, proved"
     assert " ".join(lines[0].split()) == "loss runs mean best Delta S to optimum held out p time"
     given = next(line for line in lines if line.startswith("moses")).split()
-    assert float(given[3]) == Problem(random_nbest(1)).evaluate([0.5, 0.25, -0.25]).loss
-    assert float(given[7]) == Problem(random_nbest(2)).evaluate([0.5, 0.25, -0.25]).loss
+    losses = [lpmert.evaluate(random_nbest(seed), [0.5, 0.25, -0.25]).loss for seed in (1, 2)]
+    assert [float(given[3]), float(given[7])] == losses
     assert "och, seed 1: loss" in found.stderr
 
 
@@ -318,14 +310,6 @@ def test_names_of_weights_are_escaped_for_terminals(tmp_path: Path, name: str) -
     assert name not in outcome.stdout + outcome.stderr
 
 
-OF_PATHS: dict[str, Any] = {
-    "och": Och(restarts=1),
-    "random": RandomSearch(draws=15),
-    "nelder-mead": NelderMead(restarts=0, evaluations=15),
-    "average": Averaging(),
-}
-
-
 def drawn(seed: int, n_lattices: int = 6) -> Lattices:
     """Small lattices with features in general position, so that no two paths tie."""
     found = Drawn(seed, "integers", n_lattices, 3)
@@ -343,11 +327,9 @@ def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
     found = lpmert.compare(here, OF_PATHS, metric=metric, seeds=2, held_out=there, weights={"mine": [1, -1, 2]})
     runs = [*((name, 2) for name in OF_PATHS), ("mine", 1)]
     assert [(entry.name, len(entry.runs)) for entry in found.methods] == runs
-    assert found.optimum.status is Status.OPTIMAL
-    assert found.optimum.loss == lpmert.minimize(here, metric=metric).loss
-    settings = TEXT_METRICS[metric]
-    summed = settings.metric("")
-    rows = {}
+    least = lpmert.minimize(here, metric=metric).loss
+    assert (found.optimum.status, found.optimum.loss) == (Status.OPTIMAL, least)
+    settings, rows = TEXT_METRICS[metric], {}
     for entry in found.methods:
         for run in entry.runs:
             assert run.loss == lpmert.evaluate(here, run.weights, metric=metric).loss >= found.optimum.loss
@@ -357,29 +339,22 @@ def test_runs_on_lattices_are_judged_over_all_paths(metric: str) -> None:
             assert run.chosen.tolist() == counted
         rows[entry.name] = entry.best.held_out_chosen
     for entry in found.methods[1:]:
-        assert entry.p_value == permutation_test(summed, rows["och"], rows[entry.name])
+        assert entry.p_value == permutation_test(settings.metric(""), rows["och"], rows[entry.name])
 
 
-def test_lattices_are_cross_validated() -> None:
+def test_lattices_are_cross_validated_and_hypergraphs_are_not() -> None:
     lattices = drawn(4, 8)
     found = lpmert.compare(lattices, {"och": Och(restarts=0)}, seeds=1, cv=4, repeat=1)
     assert [entry.name for entry in found.cross_validation.methods] == ["och", "optimum"]
     for entry in found.cross_validation.methods:
-        losses = [run.held_out_loss for run in entry.fits]
-        assert entry.loss.value == sum(losses)  # the folds hold each lattice once
+        assert entry.loss.value == sum(run.held_out_loss for run in entry.fits)  # the folds hold each lattice once
         assert all(run.loss >= 0 for run in entry.fits)
-
-
-def test_hypergraphs_are_compared_but_not_divided() -> None:
+    # hypergraphs are compared but not divided
     graphs = DrawnHypergraphs(5, 3, 2, 40).graphs()
     found = lpmert.compare(graphs, {"och": Och(restarts=0)}, metric="wer", seeds=1)
     assert found["och"].best.loss >= found.lower_bound == lpmert.minimize(graphs, metric="wer").loss
     with pytest.raises(DataError, match="hypergraphs are not divided; make N-best lists"):
         lpmert.compare(graphs, ["och"], metric="wer", seeds=1, cv=2)
-
-
-FITTED = {"och": Och(restarts=1), "grid": Grid(points=3), "average": Averaging()}
-FEW_NODES = Limits(node_limit=20)
 
 
 def fold_by_fold(nbest, methods=FITTED, **settings):
@@ -399,13 +374,6 @@ def test_lists_held_out_change_nothing_in_their_fit():
         after = fold_by_fold(changed_in(nbest, fold == number), callables={"honest": honest})
         assert all(np.array_equal(before[name][number], after[name][number]) for name in before)
         assert not all(np.array_equal(before[name], after[name]) for name in before)
-
-
-def test_fits_of_folds_do_not_start_from_initial_weights():
-    nbest = noise(3)
-    plain = fold_by_fold(nbest, methods={"och": Och(restarts=0)})
-    started = fold_by_fold(nbest, methods={"och": Och(restarts=0)}, initial_weights=[-1.0, 5.0])
-    assert np.array_equal(plain["och"], started["och"])
 
 
 def test_noise_costs_half_of_the_lists_whatever_it_is_fitted_with():
@@ -437,11 +405,10 @@ def test_the_loss_is_that_of_all_folds_decoded_apart(kind):
             losses.append(metric.loss(total))
         assert entry.loss.value == pytest.approx(np.mean(losses))
         if entry.name == OPTIMUM:
-            assert entry.here == found.optimum.loss
-            assert entry.held_out == Problem(there, kind).evaluate(found.optimum.weights).loss
+            expected = found.optimum.loss, Problem(there, kind).evaluate(found.optimum.weights).loss
         else:
-            assert entry.here == np.mean(found[entry.name].losses)
-            assert entry.held_out == np.mean(found[entry.name].held_out_losses)
+            expected = np.mean(found[entry.name].losses), np.mean(found[entry.name].held_out_losses)
+        assert (entry.here, entry.held_out) == expected
         assert entry.optimism == pytest.approx(1 - entry.here / entry.loss.value)
     first = found.cross_validation.methods[0]
     for entry in found.cross_validation.methods[1:]:
@@ -501,8 +468,8 @@ def test_weights_from_elsewhere_are_left_out_with_a_note():
 def test_after_a_stop_only_complete_repetitions_count():
     settings = {"seeds": 1, "cv": 2, "repeat": 3, "optimum": None}
     found = lpmert.compare(random_nbest(), FITTED, **settings, on_stage=lambda _, done, parts: done == 5 < parts)
-    assert not found.complete
-    assert (found.cross_validation.repetitions, found.cross_validation.planned) == (2, 3)
+    validated = found.cross_validation
+    assert (found.complete, validated.repetitions, validated.planned) == (False, 2, 3)
     assert "only 2 of 3 repetitions were made" in found.cross_validation.notes
     early = lpmert.compare(random_nbest(), FITTED, **settings, on_stage=lambda *_: True)
     assert early.cross_validation is None

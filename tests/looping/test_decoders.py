@@ -19,40 +19,6 @@ from lpmert.looping.decoder import own_texts
 TOY = str(Path(__file__).with_name("toy.py"))
 ALL, REFERENCES = universe()
 READING = {"format": "moses"}
-
-
-def worker(*trouble: str) -> lpmert.Worker:
-    return lpmert.Worker([sys.executable, TOY, "worker", *trouble], [*ALL])
-
-
-def command(*trouble: str) -> lpmert.Command:
-    words = [sys.executable, TOY, "command", "{weights}", "{lists}", "{n}", *trouble]
-    return lpmert.Command(words, NAMES, reading=READING, references=REFERENCES)
-
-
-def test_a_worker_and_a_command_give_what_the_toy_knows() -> None:
-    expected = decoded(ALL, START, 3)
-    with worker() as one:
-        for decoder in (one, command()):
-            for _ in range(2):
-                found = decoder.decode(START, 3)
-                lists = found.lists
-                assert lists.names == NAMES
-                assert lists.list_ids == tuple(ALL)
-                assert lists.texts == tuple(text for some in expected.values() for text, _ in some)
-                assert np.array_equal(lists.features, [row for some in expected.values() for _, row in some])
-                assert (found.own or own_texts(found)) == {name: some[0][0] for name, some in expected.items()}
-
-
-def test_both_loop_as_the_toy_itself_does() -> None:
-    expected = looped(n=4)
-    with worker() as one:
-        for decoder in (one, command()):
-            found = looped(decoder, n=4)
-            assert [step.weights for step in found.iterations] == [step.weights for step in expected.iterations]
-            assert found.loss == expected.loss
-
-
 WORKER_TROUBLES = {
     "exit": r"ended with exit code 7 before it had answered\n  reading models\n  cannot find model x",
     "kill": "was killed by signal 9 before it had answered\n  reading models",
@@ -65,6 +31,45 @@ WORKER_TROUBLES = {
     "late": "answered decoding [01] about 'u3' in decoding [12]; each answer must have the number of its request",
     "names": "the features have none for words and name unknown features: wrds",
 }
+STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"  # writes so often that nobody ever waits for it
+NAMED = [f"a name of many letters {number}" for number in range(10_000)]  # more inputs than a pipe holds
+CONFIG = """
+weights = { am = 1, lm = 0.01, words = 0 }
+references = "references.tsv"
+n = 4
+
+[decoder]
+worker = [PYTHON, TOY, "worker"]
+folder = "."
+
+[loop]
+iterations = 5
+"""
+
+
+def worker(*trouble: str) -> lpmert.Worker:
+    return lpmert.Worker([sys.executable, TOY, "worker", *trouble], [*ALL])
+
+
+def command(*trouble: str) -> lpmert.Command:
+    words = [sys.executable, TOY, "command", "{weights}", "{lists}", "{n}", *trouble]
+    return lpmert.Command(words, NAMES, reading=READING, references=REFERENCES)
+
+
+def test_a_worker_and_a_command_give_what_the_toy_knows_and_loop_as_it_does() -> None:
+    expected, alone = decoded(ALL, START, 3), looped(n=4)
+    texts, rows = zip(*(one for some in expected.values() for one in some), strict=True)
+    with worker() as one:
+        for decoder in (one, command()):
+            for _ in range(2):
+                found = decoder.decode(START, 3)
+                lists = found.lists
+                assert (lists.names, lists.list_ids, lists.texts) == (NAMES, tuple(ALL), texts)
+                assert np.array_equal(lists.features, rows)
+                assert (found.own or own_texts(found)) == {name: some[0][0] for name, some in expected.items()}
+            loop = looped(decoder, n=4)
+            assert [step.weights for step in loop.iterations] == [step.weights for step in alone.iterations]
+            assert loop.loss == alone.loss
 
 
 @pytest.mark.parametrize("trouble", WORKER_TROUBLES)
@@ -88,25 +93,22 @@ def test_answers_that_are_left_over_are_not_taken_for_those_of_the_next_decoding
 def test_an_input_without_hypotheses_counts_by_what_the_worker_shows() -> None:
     with worker("empty") as decoder:
         found = decoder.decode(START, 3)
-        assert "u3" not in found.lists.list_ids
-        assert found.own["u3"] == ""
+        assert ("u3" in found.lists.list_ids, found.own["u3"]) == (False, "")
         whole = looped(decoder, iterations=1)
     others = decoded(ALL, START, 1)
     errors = sum(errors_of(some[0][0], REFERENCES[name]) for name, some in others.items() if name != "u3")
     assert whole.loss == errors + 5  # all words of the reference are missing
-    assert whole.iterations[0].consistency.lists == 11
-    assert whole.iterations[0].consistency.own_loss == errors
+    fits = whole.iterations[0].consistency
+    assert (fits.lists, fits.own_loss) == (11, errors)
 
 
 def test_a_command_that_fails_is_quoted() -> None:
+    missing = lpmert.Command(["/no/such/program", "{weights}", "{lists}"], NAMES)
     elsewhere = lpmert.Command([sys.executable, "{weights}", "{lists}"], NAMES, folder="/no/such")
     for decoder, said in (
         (command("exit"), "ended with exit code 7\n  cannot find model x"),
         (command("nothing"), r"cannot be used: \{lists\}: cannot be read: No such file"),
-        (
-            lpmert.Command(["/no/such/program", "{weights}", "{lists}"], NAMES),
-            "'/no/such/program' cannot be started: No",
-        ),
+        (missing, "'/no/such/program' cannot be started: No"),
         (elsewhere, "cannot be started: there is no folder '/no/such' to run it in"),
     ):
         with pytest.raises(lpmert.DecoderError, match=said):
@@ -124,7 +126,6 @@ class _Then:
 
 
 def shell(script: str) -> lpmert.Command:
-    """Return a decoder that is a script of the shell."""
     return lpmert.Command(["sh", "-c", script, "{weights}", "{lists}"], NAMES, reading=READING)
 
 
@@ -138,18 +139,10 @@ def test_endless_output_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         shell("yes babble").decode(START, 3)
 
 
-STEADY = "while :; do echo babble; echo moan >&2; sleep 0.02; done"  # writes so often that nobody ever waits for it
-
-
 def test_of_many_messages_the_last_ones_are_shown() -> None:
     with pytest.raises(lpmert.DecoderError) as caught:
         shell("yes moan | head -c 3000000 >&2; echo last words >&2; exit 3").decode(START, 3)
-    first, *messages = str(caught.value).splitlines()
-    assert first == "the decoder 'sh' ended with exit code 3"
-    assert messages == ["  moan"] * 7 + ["  last words"]
-
-
-NAMED = [f"a name of many letters {number}" for number in range(10_000)]  # more inputs than a pipe holds
+    assert str(caught.value) == "the decoder 'sh' ended with exit code 3" + 7 * "\n  moan" + "\n  last words"
 
 
 def test_a_program_that_closes_its_output_is_stopped() -> None:
@@ -169,6 +162,8 @@ def test_a_program_that_closes_its_output_is_stopped() -> None:
     partial(shell, "yes babble >&2"),
 ])  # fmt: skip
 def test_the_time_limit_of_the_loop_gives_a_decoding_up(decoder: Callable[[], lpmert.Decoder]) -> None:
+    with pytest.raises(lpmert.LpmertError, match="before the first decoding was over"):
+        looped(time_limit=0)
     began = time.monotonic()
     with worker() as first:
         first.decode(START, 3)  # on a busy machine it takes a while to start
@@ -194,20 +189,6 @@ def test_weights_reach_a_command_to_the_last_digit(tmp_path: Path) -> None:
     assert words.split()[1:] == [repr(1 / 3), "{n}=7"]
     assert {name: float(value) for name, value in (line.split() for line in file.splitlines())} == weights
     assert os.path.dirname(words.split()[0]) != str(tmp_path)
-
-
-CONFIG = """
-weights = { am = 1, lm = 0.01, words = 0 }
-references = "references.tsv"
-n = 4
-
-[decoder]
-worker = [PYTHON, TOY, "worker"]
-folder = "."
-
-[loop]
-iterations = 5
-"""
 
 
 def written(folder: Path, text: str = CONFIG) -> Path:
@@ -256,8 +237,7 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
     ('folder = "."', "inputs = []", "inputs must be the names of what to decode, not "),
     ('folder = "."', 'inputs = ["u0", "u0"]', "inputs must be different texts, not .*u0"),
     ('[PYTHON, TOY, "worker"]', '"toy.py worker"', "must be the words of a program and its arguments, not 'toy"),
-    ('[PYTHON, TOY, "worker"]', "[]", "must be the words of a program and its arguments"),
-    ('[PYTHON, TOY, "worker"]', "[3]", "must be the words of a program and its arguments"),
+    *(('[PYTHON, TOY, "worker"]', new, "must be the words of a program and its arguments") for new in ("[]", "[3]")),
     ("[loop]", "[held-out]\nreferences = 'references.tsv'\ndecoder = 3\n[loop]", r"table \[decoder\] is missing"),
 ])  # fmt: skip
 def test_a_wrong_configuration_names_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:

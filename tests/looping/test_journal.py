@@ -5,6 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,8 @@ def test_an_unwritable_folder_is_named_and_the_loop_goes_on_later(tmp_path: Path
         return decode(weights, n)
 
     toy.decode = breaking
-    with pytest.raises(lpmert.DataError, match="cannot be written") as caught:
+    with pytest.raises(lpmert.DataError, match=f"{folder}.*cannot be written"):
         looped(toy, folder=folder)
-    assert str(folder) in str(caught.value)
     folder.unlink()
     aside.rename(folder)
     assert goes_on(folder) == plain(looped())
@@ -134,14 +134,10 @@ def test_lists_of_other_inputs_are_refused(tmp_path: Path) -> None:
 
 def test_unusable_outputs_are_not_saved(tmp_path: Path) -> None:
     """A decoder that forgets its words is fixed, and the loop continues."""
-
-    class Silent(Toy):
-        def decode(self, weights: Mapping[str, float], n: int) -> lpmert.Decoded:
-            lists = self.lists(weights, n)
-            return lpmert.Decoded(lpmert.NBest(lists.features, lists.offsets, lists.statistics, lists.names))
-
+    silent = Toy()
+    silent.lists = lambda *given: replace(Toy.lists(silent, *given), texts=None)
     with pytest.raises(lpmert.DataError):
-        looped(Silent(), folder=tmp_path)
+        looped(silent, folder=tmp_path)
     assert not (tmp_path / "001").exists()
     assert goes_on(tmp_path) == plain(looped())
 
@@ -164,8 +160,7 @@ def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
         looped(Failing(), folder=tmp_path)
     first, last = str(caught.value).splitlines()
     assert first == "iteration 2: the decoder is out of memory"
-    assert last.startswith(f"earlier decodings are saved in {tmp_path}")
-    assert last.endswith("continue with resume=True (--resume)")
+    assert re.fullmatch(rf"earlier decodings are saved in {tmp_path}.*continue with resume=True \(--resume\)", last)
     assert goes_on(tmp_path) == plain(looped())
 
 
@@ -180,8 +175,7 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
 
     found = looped(Cut(), iterations=2)
     said = "iteration 2: the decoder gave no hypotheses for 2 of 12 inputs, which had some before: u10, u11; check that"
-    assert [one for one in found.warnings if one.startswith(said)]
-    assert not [one for one in found.warnings if one.startswith("iteration 1")]
+    assert [one[: len(said)] for one in found.warnings if one.startswith("iteration")] == [said]
     assert not [one for one in looped().warnings if "no hypotheses" in one]
 
 

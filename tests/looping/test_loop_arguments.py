@@ -28,9 +28,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"time_limit": "x"}, "time_limit must be"),
     ({"on_iteration": 3}, "on_iteration must be a function, or None; got 3"),
     ({"folder": 3}, "folder must be a path, or None, not 3"),
-    ({"references": 3}, "references must be texts by list, a file or several files, not 3"),
-    ({"references": []}, "references must be texts by list, a file or several files"),
-    ({"references": [1]}, "references must be texts by list, a file or several files"),
+    *(({"references": own}, "references must be texts by list, a file or several files") for own in (3, [], [1])),
     ({"references": {"u0": 3}}, "references by list must be texts by the names of lists"),
     ({"method": lpmert.methods.Stabilised(earlier=[])}, "leave earlier out"),
     *(
@@ -40,6 +38,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         if what == "decoder" or given is not None
     ),
 ]
+LISTS = Toy().lists(START, 3)
 
 
 @pytest.mark.parametrize(("change", "named"), REFUSED)
@@ -73,9 +72,6 @@ def test_a_reference_of_what_is_not_decoded_is_named_with_what_to_do(tmp_path: P
     with pytest.raises(lpmert.DataError, match=r"no list for .*'u99'; add it, or leave the reference out$"):
         looped(toy, references=references, folder=tmp_path / "loop")
     assert not (tmp_path / "loop" / "001").exists()
-
-
-LISTS = Toy().lists(START, 3)
 
 
 def given_by_a_decoder(given: Any) -> lpmert.Looped:

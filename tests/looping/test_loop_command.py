@@ -21,6 +21,9 @@ from shared import ROOT
 
 import lpmert
 
+EXAMPLES = ROOT / "examples" / "loop"
+INDEXER, PAGES = Path("/usr/lib/mecab/mecab-dict-index"), Path("/usr/share/man/ja")
+
 
 def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
     """It decodes 5-best lists out of ready-made 100-best lists, whose proved optimum is in another example."""
@@ -31,13 +34,11 @@ def test_the_example_ends_at_the_optimum_of_all_lists(tmp_path: Path) -> None:
     )
     assert code == 0, log
     found = json.loads(output.read_text())
-    everything = lpmert.read(
-        ROOT / "examples/asr/nbest.tsv.gz", segment="utterance", features=["am", "lm", "words"], loss="errors"
-    )
-    assert found["loss"] == 912  # what README.md shows as proved
-    assert lpmert.evaluate(everything, found["weights"]).loss == 912
-    assert lpmert.evaluate(everything, weights).loss == 912
-    assert [one["number"] for one in found["iterations"]] == list(range(1, len(found["iterations"]) + 1))
+    columns = {"segment": "utterance", "features": ["am", "lm", "words"], "loss": "errors"}
+    everything = lpmert.read(ROOT / "examples/asr/nbest.tsv.gz", **columns)
+    losses = [lpmert.evaluate(everything, one).loss for one in (found["weights"], weights)]
+    assert [found["loss"], *losses] == [912] * 3  # what README.md shows as proved
+    assert [one["number"] for one in found["iterations"]] == [*range(1, len(found["iterations"]) + 1)]
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "no weights are better on the pool" in log
     assert not list(tmp_path.glob("*.loop"))
@@ -75,9 +76,8 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
     config = written(tmp_path, CONFIG.replace('"worker"]', '"worker", "exit"]'))
     failed = ended(1, "loop", config)
     assert "toy.py" not in failed.stdout
-    assert "ended with exit code 7 before it had answered" in failed.stderr
-    assert "cannot find model x" in failed.stderr
-    assert "once the decoder is fixed, continue with" in failed.stderr
+    for said in ("7 before it had answered", "cannot find model x", "once the decoder is fixed, continue with"):
+        assert said in failed.stderr
     written(tmp_path)
     assert run("loop", config, "--resume").exit_code in (0, 3)
 
@@ -115,10 +115,8 @@ def test_two_loops_at_once_in_one_folder_end_alike(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:
-    config = written(tmp_path)
-    text = config.read_text().replace('"worker"]', '"worker", "hang"]')
-    ended(3, "loop", config, "--iterations", 1)
-    config.write_text(text)
+    ended(3, "loop", written(tmp_path), "--iterations", 1)
+    config = written(tmp_path, CONFIG.replace('"worker"]', '"worker", "hang"]'))
     process = start("loop", config, "--json", "--resume")
     place = tmp_path / "toy.loop" / "001" / "step.json"
     assert until(place.exists, process)
@@ -127,23 +125,18 @@ def test_ctrl_c_ends_with_the_iterations_that_are_over(tmp_path: Path) -> None:
     out, log = process.communicate(timeout=250)
     assert process.returncode == 130, log
     found = json.loads(out)
-    assert (found["reason"], found["finished"]) == ("it was interrupted", False)
-    assert len(found["iterations"]) == 1
+    assert (found["reason"], found["finished"], len(found["iterations"])) == ("it was interrupted", False, 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_there_are_any_weights_is_told_by_the_exit_code(tmp_path: Path, number: int) -> None:
-    text = written(tmp_path).read_text().replace('"worker"]', '"worker", "hang"]')
-    config = tmp_path / "toy.toml"
-    config.write_text(text)
+    config = written(tmp_path, CONFIG.replace('"worker"]', '"worker", "hang"]'))
     process = start("loop", config, "--json")
     assert until((tmp_path / "toy.loop" / "settings.json").exists, process)
     time.sleep(0.5)
     process.send_signal(number)
     out, log = process.communicate(timeout=120)
-    assert (process.returncode, out) == (128 + number, "")
-    assert "interrupted" in log
-    assert "error" not in log
+    assert (process.returncode, out, "interrupted" in log, "error" in log) == (128 + number, "", True, False)
 
 
 def test_a_signal_that_ends_the_decoder_as_well_is_told_by_the_exit_code(tmp_path: Path) -> None:
@@ -166,10 +159,6 @@ def test_programs_do_not_outlive_the_loop(tmp_path: Path) -> None:
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-EXAMPLES = ROOT / "examples" / "loop"
-INDEXER, PAGES = Path("/usr/lib/mecab/mecab-dict-index"), Path("/usr/share/man/ja")
 
 
 def example(folder: Path, name: str, *arguments: object) -> dict[str, Any]:

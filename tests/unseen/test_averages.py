@@ -23,7 +23,10 @@ from lpmert.search.driver import solve
 from lpmert.unseen import averaging
 from lpmert.unseen.averaging import AGREEMENT, average_weights
 from lpmert.unseen.estimate import shares
-from lpmert.workers import Threads, using_workers
+from lpmert.workers import Cluster, Threads, using_workers
+
+NAMES = ("a", "b", "c")
+CENTRE = np.array([1.0, 0.5, 0.3])
 
 
 def random_lists(seed, *, lists=12, size=5, dimension=2, kind="loss"):
@@ -97,10 +100,6 @@ def mean_on_sphere(features, offsets, statistics, metric, temperature, basis, in
 
 def cosine(first, second):
     return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
-
-
-NAMES = ("a", "b", "c")
-CENTRE = np.array([1.0, 0.5, 0.3])
 
 
 def in_cap(w):
@@ -177,17 +176,17 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
     assert cosine(into_sphere @ found, into_sphere @ expected) > 0.999
 
 
-def test_the_average_is_the_same_for_all_workers(monkeypatch, cluster):
+def test_the_average_is_the_same_for_all_workers(monkeypatch, local):
     monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])
     alone = fitted(data, "loss", start=start)[2]
+    cluster = Cluster(local.scheduler_address.removeprefix("tcp://"))
     for workers in (Threads(1), Threads(3), cluster):
-        with with_workers(workers), using_workers("threads", 2):
+        with workers, with_workers(workers), using_workers("threads", 2):
             found = fitted(data, "loss", start=start)[2]
-        assert np.array_equal(alone.weights, found.weights)
-        assert np.array_equal(alone.states, found.states)
+        assert all(np.array_equal(getattr(alone, name), getattr(found, name)) for name in ("weights", "states"))
         assert (alone.agreement, alone.steps) == (found.agreement, found.steps)
 
 
@@ -207,9 +206,8 @@ def test_neither_the_order_of_lists_nor_constant_columns_matter():
     plain, _, average = fitted((features, offsets, statistics), "loss", start=np.ones(2))
     order = np.concatenate([np.arange(a, b) for a, b in reversed(list(pairwise(offsets.tolist())))])
     constant = np.repeat(np.arange(20.0), 5)[:, None]
-    turned, _, other = fitted(
-        (np.hstack([features, constant])[order], offsets, statistics[order]), "loss", start=np.ones(3)
-    )
+    more = np.hstack([features, constant])[order], offsets, statistics[order]
+    turned, _, other = fitted(more, "loss", start=np.ones(3))
     weights = turned.to_caller(other.weights)
     assert weights[2] == 0.0
     assert cosine(weights[:2], plain.to_caller(average.weights)) == pytest.approx(1.0, abs=1e-12)
@@ -225,8 +223,7 @@ def test_chains_go_on_until_they_agree():
 
 def test_lists_without_a_choice_are_left_as_they_are():
     _, _, average = fitted((np.eye(2), np.array([0, 2]), np.ones((2, 1))), "loss", start=np.ones(2))
-    assert average.steps == 0
-    assert average.unit == 0.0
+    assert (average.steps, average.unit) == (0, 0.0)
 
 
 def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
@@ -261,19 +258,15 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
     basis, scale = whitening(*won), unit(metric, seen[0].dense_features(), seen[0].offsets, seen[0].statistics, start)
     assert average.unit == pytest.approx(scale)
     ends = [float(np.arctan2(*side)) for side in ((-basis[0, 0], basis[0, 1]), (basis[0, 0], -basis[0, 1]))]
-
-    def inside(weights):
-        return region is None or weights[0] > 0
-
+    within = {} if region is None else {"inside": lambda weights: weights[0] > 0, "more": ends}
     lists, _ = lists_of_all_ways(drawn(seed), "wer")
     everything = lists.dense_features(), lists.offsets, lists.statistics[:, :1]
     assert lists.n_hypotheses > 2 * len(won[0])
-    expected = mean_on_circle(*everything, metric, 3 * scale, basis, inside, [] if region is None else ends)
+    expected = mean_on_circle(*everything, metric, 3 * scale, basis, **within)
     found = problem.to_caller(average.weights)
     into_sphere = np.linalg.inv(basis)
     assert cosine(into_sphere @ found, into_sphere @ expected) == pytest.approx(1.0, abs=1e-7)
-    assert problem.inside(found, strictly=True)
-    assert average.complete
+    assert (problem.inside(found, strictly=True), average.complete) == (True, True)
     assert np.array_equal(average.weights, averaging.average_around(problem, canonical, seed=0).weights)
 
 
@@ -294,8 +287,7 @@ def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
     wrong = []
     average = averaging.average_over_paths(problem, start, 0, on_lists)
     assert average.complete
-    assert sizes == sorted(sizes)
-    assert len(sizes) > 1
+    assert sizes == sorted(sizes) != sizes[:1]
     rounds = np.array(wrong).reshape(len(sizes), -1).mean(axis=1)
     assert rounds[-1] <= 0.2 < rounds[0]
     monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
@@ -306,21 +298,16 @@ def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
     everything = drawn(5, n_lattices=24)
     dev, test = everything.restrict(slice(0, 16)), everything.restrict(slice(16, 24))
     tuned = lpmert.tune(dev, held_out=test, folds=2)
-    assert tuned.optimum.status.proved
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss >= tuned.optimum.loss
     assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
     assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
-    assert tuned.estimate.folds == 2
-    assert tuned.weights.shape == (2,)
+    assert (tuned.optimum.status.proved, tuned.estimate.folds, tuned.weights.shape) == (True, 2, (2,))
 
 
-def test_lattices_that_are_tuned_on_are_not_unseen(caplog):
+def test_lattices_held_out_are_not_those_tuned_on_and_must_have_the_same_features(caplog):
     everything = drawn(5)
     lpmert.tune(everything, held_out=everything.restrict([1, 4, 7]), quick=True)
     assert [record.getMessage()[:29] for record in caplog.records] == ["warning: 3 of 3 held-out list"]
-
-
-def test_held_out_data_must_have_the_same_features():
     with pytest.raises(lpmert.DataError, match="of the same kind"):
         lpmert.tune(drawn(1), held_out=drawn(1, width=3), quick=True)
 
@@ -328,10 +315,8 @@ def test_held_out_data_must_have_the_same_features():
 def test_the_command_takes_lattices_and_writes_weights_that_decode_as_it_says(tmp_path):
     place = tmp_path / "weights.txt"
     given = (ROOT / "examples/speech/lattices", ROOT / "examples/speech/text")
-    told = json_of(
-        "tune", given[0], "--references", given[1], "--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20",
-        "--quick", "--weights-out", place,
-    )  # fmt: skip
+    limits = ("--fix", "acoustic=1", "--bounds", "lm:1..30,words:-20..20")
+    told = json_of("tune", given[0], "--references", given[1], *limits, "--quick", "--weights-out", place)
     lattices = lpmert.load_lattices(*given)
     region = Region(fixed={"acoustic": 1}, bounds={"lm": (1, 30), "words": (-20, 20)})
     assert told["optimum"]["lower_bound"] == told["optimum"]["loss"] == lpmert.minimize(lattices, region=region).loss
@@ -353,8 +338,7 @@ def test_what_wins_far_from_the_start_counts_neither_for_the_unit_nor_for_the_av
     lattices = Lattices(features, [0, 2, 4, 6, 8], 8 * [0], 8 * [1], list("abcdefgh"), losses=losses)
     problem = LatticeProblem(lattices, "loss")
     average = averaging.average_around(problem, problem.to_canonical(CallerWeights(np.array([2.0, 1.0]))), seed=0)
-    assert average.unit == pytest.approx(1.0 / 4)  # one list of four has two hypotheses
-    assert average.complete
+    assert (average.unit, average.complete) == (pytest.approx(1.0 / 4), True)  # one list of four has two hypotheses
     weights = problem.to_caller(average.weights)
     assert weights[0] > abs(weights[1])
     assert lpmert.evaluate(lattices, weights.tolist()).loss == 0.0

@@ -25,10 +25,8 @@ def _lists(seed: int, n_features: int, n_lists: int = 5, *, coarse: bool = False
 def _exact(lists: NBest, limits: Any = ()) -> tuple[list[float], list[float]]:
     """The largest loss of each list at the optima of all others, and the loss of each selection."""
     losses = lists.statistics.ravel()
-    every = [
-        losses[list(rows)]
-        for rows in oracle.attainable(lists.dense_features().tolist(), lists.offsets.tolist(), limits)
-    ]
+    attained = oracle.attainable(lists.dense_features().tolist(), lists.offsets.tolist(), limits)
+    every = [losses[list(rows)] for rows in attained]
     left_out = []
     for place in range(lists.n_lists):
         least = min(one.sum() - one[place] for one in every)
@@ -59,17 +57,13 @@ def test_weights_stay_in_the_region_and_losses_may_be_quarters(seed: int) -> Non
     assert found.most.tolist() == _exact(quarters, limits)[0]
 
 
-def test_lists_whose_hypotheses_all_cost_the_same_cost_that() -> None:
-    found = lpmert.leave_one_out(NBest([[1.0], [2.0], [3.0]], [0, 2, 3], [2.0, 2.0, 5.0]))
-    assert found.most.tolist() == [2.0, 5.0]
-    assert found.complete
-
-
-def test_methods_agree() -> None:
+def test_methods_agree_and_lists_whose_hypotheses_all_cost_the_same_cost_that() -> None:
     lists = _lists(3, 3)
     wanted = _exact(lists)[0]
     for method in ("cells", "choices", "lp-mert", "mip"):
         assert lpmert.leave_one_out(lists, method=method).most.tolist() == wanted
+    found = lpmert.leave_one_out(NBest([[1.0], [2.0], [3.0]], [0, 2, 3], [2.0, 2.0, 5.0]))
+    assert (found.complete, found.most.tolist()) == (True, [2.0, 5.0])
 
 
 def test_identical_hypotheses_count_as_the_ties_say() -> None:
@@ -103,8 +97,7 @@ def test_invalid_problems_are_refused_by_leave_one_out() -> None:
 def test_after_a_stop_the_other_lists_stay_open() -> None:
     lists, seen = _lists(0, 3), []
     stopped = lpmert.leave_one_out(lists, on_stage=lambda _, done, parts: not seen.append((done, parts)))
-    assert (len(seen), seen[0][1]) == (1, 5)
-    assert (stopped.complete, stopped.loss) == (False, None)
+    assert (len(seen), seen[0][1], stopped.complete, stopped.loss) == (1, 5, False, None)
 
 
 def unfinished(found: Below, _: float) -> Below:

@@ -23,6 +23,7 @@ from lpmert.unseen.estimate import Interval, Split, cross_validated, estimate_of
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "list", "--features", "am,lm,words", "--loss", "errors")
+stats = Late("scipy.stats")
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +41,18 @@ def table(lists, tmp_path_factory):
     return folder
 
 
-def test_both_weights_cost_what_the_result_says(lists):
+def test_both_weights_cost_what_the_result_says_and_held_out_lists_need_the_same_columns(lists):
     dev, test = lists
     tuned = lpmert.tune(dev, held_out=test)
-    assert tuned.optimum.status.proved
-    assert tuned.optimum.loss == lpmert.minimize(dev).loss
+    assert (tuned.optimum.status.proved, tuned.optimum.loss) == (True, lpmert.minimize(dev).loss)
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss >= tuned.optimum.loss
     assert tuned.held_out.averaged.value == lpmert.evaluate(test, tuned.averaged.weights).loss
     assert tuned.held_out.optimum.value == lpmert.evaluate(test, tuned.optimum.weights).loss
     assert np.abs(tuned.weights).sum() == pytest.approx(1.0)
     assert np.array_equal(tuned.weights, getattr(tuned, tuned.recommended).weights)
-    assert tuned.estimate.folds == 5
-    assert tuned.averaged.agreement > 0.95
+    assert (tuned.estimate.folds, tuned.averaged.agreement > 0.95) == (5, True)
+    with pytest.raises(lpmert.DataError, match="no feature 'words'"):
+        lpmert.tune(dev, held_out=test.select_features(["am", "lm"]))
 
 
 def test_the_average_and_the_estimate_depend_on_the_seed_alone(lists):
@@ -64,10 +65,13 @@ def test_the_average_and_the_estimate_depend_on_the_seed_alone(lists):
     assert not np.array_equal(first.averaged.weights, other.averaged.weights)
 
 
-def test_chains_that_disagree_cause_a_note(lists):
+def test_chains_that_disagree_or_one_feature_cause_a_note(lists):
     tuned = lpmert.tune(lists[0], quick=True)
     parted = replace(tuned, averaged=replace(tuned.averaged, agreement=0.91))
     assert (tuned.notes, parted.notes[0][:35]) == ([], "the chains agree to 0.910 only, les")
+    alone = lpmert.tune(lists[0].select_features(["am"]), quick=True)
+    assert alone.recommended == "optimum"
+    assert any("nothing to average" in note for note in alone.notes)
 
 
 def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch, lists):
@@ -104,28 +108,24 @@ def test_fewer_than_thirty_lists_cause_a_note(lists):
     assert any("fewer than 30 lists" in note for note in tuned.notes)
     assert not lpmert.tune(lists[0].restrict(slice(0, 30)), folds=2).notes
     quick = lpmert.tune(lists[0].restrict(slice(0, 29)), quick=True)
-    assert quick.estimate is None
-    assert not quick.notes
+    assert (quick.estimate, quick.notes) == (None, [])
 
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_missing_cross_validation_is_explained(lists):
     dev = lists[0].restrict(slice(0, 30))
     alone = lpmert.tune(dev, groups=["one"] * 30)
-    assert alone.estimate is None
-    assert alone.notes == ["cross-validation needs two lists, or groups of lists, at least"]
-    assert alone.to_dict()["notes"] == alone.notes
+    said = ["cross-validation needs two lists, or groups of lists, at least"]
+    assert (alone.estimate, alone.notes, alone.to_dict()["notes"]) == (None, said, said)
 
     def interrupt(stage, done, _):
         if (stage, done) == ("cross-validation", 1):
             signal.raise_signal(signal.SIGINT)
 
     stopped = lpmert.tune(dev, on_stage=interrupt)
-    assert stopped.estimate is None
-    assert stopped.notes == ["cross-validation was interrupted: nothing is known of unseen lists"]
-    assert stopped.averaged.complete
-    assert stopped.averaged.loss == lpmert.evaluate(dev, stopped.averaged.weights).loss
-    assert stopped.optimum.loss == lpmert.evaluate(dev, stopped.optimum.weights).loss
+    said = ["cross-validation was interrupted: nothing is known of unseen lists"]
+    assert (stopped.estimate, stopped.notes, stopped.averaged.complete) == (None, said, True)
+    assert all(one.loss == lpmert.evaluate(dev, one.weights).loss for one in (stopped.averaged, stopped.optimum))
     assert stopped.optimum.lower_bound <= stopped.optimum.loss
 
 
@@ -140,12 +140,6 @@ def test_the_average_keeps_to_the_region(lists, region):
     assert scale == pytest.approx(1.0)  # that of results: the fixed weight's own, or absolute values that sum to 1
 
 
-def test_one_feature_leaves_nothing_to_average(lists):
-    tuned = lpmert.tune(lists[0].select_features(["am"]), quick=True)
-    assert tuned.recommended == "optimum"
-    assert any("nothing to average" in note for note in tuned.notes)
-
-
 @pytest.mark.serial
 def test_a_time_limit_holds_for_everything(lists):
     dev = lists[0]
@@ -153,11 +147,9 @@ def test_a_time_limit_holds_for_everything(lists):
     began = time.process_time()
     tuned = lpmert.tune(dev, time_limit=0.0)
     assert time.process_time() - began < 5.0
-    assert tuned.estimate is None
-    assert not tuned.averaged.complete
-    assert any("cross-validation did not end in time" in note for note in tuned.notes)
-    assert tuned.recommended == "optimum"
-    assert any("not complete" in note for note in tuned.notes)
+    assert (tuned.estimate, tuned.averaged.complete, tuned.recommended) == (None, False, "optimum")
+    for said in ("cross-validation did not end in time", "not complete"):
+        assert any(said in note for note in tuned.notes)
     assert tuned.averaged.loss == lpmert.evaluate(dev, tuned.averaged.weights).loss
 
 
@@ -169,22 +161,15 @@ def compared(dev, **settings):
 def test_held_out_lists_that_are_not_unseen_cause_a_warning(lists, caplog, judge):
     dev, test = lists[0].restrict(slice(0, 30)), lists[0].restrict(slice(20, 60))
     judge(dev, held_out=test.changed(list_ids=[f"other {one}" for one in test.list_ids]))
-    assert [one.getMessage().partition(", with")[0] for one in caplog.records] == [
-        "warning: 10 of 40 held-out lists are also among the lists tuned on"
-    ]
+    (said,) = (one.getMessage() for one in caplog.records)
+    assert said.startswith("warning: 10 of 40 held-out lists are also among the lists tuned on, with")
     caplog.clear()
     judge(dev.merge(dev.changed(list_ids=range(30))), held_out=test)  # lists that repeat themselves are no evidence
     judge(dev, held_out=test.restrict(slice(10, 40)))
     assert not caplog.records
     judge(dev.select_features(["lm", "am"]), held_out=test.restrict(slice(10, 40)))
-    assert [one.getMessage().partition(" have ")[2] for one in caplog.records] == [
-        "further features, which are left out: words"
-    ]
-
-
-def test_held_out_lists_need_the_same_columns(lists):
-    with pytest.raises(lpmert.DataError, match="no feature 'words'"):
-        lpmert.tune(lists[0], held_out=lists[1].select_features(["am", "lm"]))
+    (said,) = (one.getMessage() for one in caplog.records)
+    assert said.endswith(" have further features, which are left out: words")
 
 
 def test_the_command_shows_writes_and_recommends(table):
@@ -196,11 +181,10 @@ def test_the_command_shows_writes_and_recommends(table):
     numbers = [float(word) for word in (table / "w.txt").read_text().split()]
     dev = lpmert.read(table / "dev.tsv", segment="list", features=["am", "lm", "words"], loss="errors")
     quiet = succeeded(*command, "--json", "--quiet")
-    assert quiet.stderr == ""
     found = json.loads(quiet.stdout)
     assert lpmert.evaluate(dev, numbers).loss == lpmert.evaluate(dev, found["weights"]).loss
     assert found["optimum"]["loss"] <= found["averaged"]["loss"]
-    assert found["estimate"]["folds"] == 5
+    assert (quiet.stderr, found["estimate"]["folds"]) == ("", 5)
 
 
 def moses(folder, name, words):
@@ -237,13 +221,9 @@ def test_far_averages_need_an_estimate(losses: list[float], recommended: str, mo
     nbest = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3], [1, 0], [0, 1]], [0, 2, 4, 6], np.array(losses * 3))
     monkeypatch.setattr("lpmert.unseen.averaging.average_weights", far_average)
     found = lpmert.tune(nbest, quick=True)
-    assert found.optimum.loss == 0.0
-    assert found.averaged.loss == pytest.approx(3 * losses[1])
+    assert (found.optimum.loss, found.averaged.loss) == (0.0, pytest.approx(3 * losses[1]))
     assert found.recommended == recommended
     assert np.array_equal(found.weights, found.optimum.weights) == (recommended == "optimum")
-
-
-stats = Late("scipy.stats")
 
 
 def half_width(interval):
@@ -270,8 +250,7 @@ def test_lists_held_out_change_nothing_in_their_fold(monkeypatch):
     before = fits_of(nbest, monkeypatch)
     for number in range(4):
         after = fits_of(changed_in(nbest, fold == number), monkeypatch)
-        assert np.array_equal(before[number][0], after[number][0])
-        assert np.array_equal(before[number][1], after[number][1])
+        assert np.array_equal(before[number], after[number])
         assert any(not np.array_equal(before[k][1], after[k][1]) for k in range(4) if k != number)
 
 
@@ -289,8 +268,7 @@ def test_equal_values_leave_the_interval_unknown():
     """Two perfect lists do not prove that all others are, nor two worse ones that all others are worse."""
     right, wrong = np.zeros((2, 1)), np.ones((2, 1))
     found = estimate_of(metric_by_name("loss"), right, wrong, np.arange(2), 2)
-    assert found.optimum == Interval(0.0, None, None)
-    assert found.difference == Interval(2.0, None, None)
+    assert (found.optimum, found.difference) == (Interval(0.0, None, None), Interval(2.0, None, None))
 
 
 def test_the_interval_of_a_difference_is_wider_where_the_folds_share_what_they_are_fitted_to():
@@ -304,10 +282,8 @@ def test_the_interval_of_a_difference_is_wider_where_the_folds_share_what_they_a
 
 
 def test_lists_of_a_group_count_once_in_the_interval():
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, 9, (20, 1)).astype(float)
-    twice = np.repeat(first, 2, axis=0)
-    group = np.repeat(np.arange(20), 2)
+    first = np.random.default_rng(0).integers(0, 9, (20, 1)).astype(float)
+    twice, group = np.repeat(first, 2, axis=0), np.repeat(np.arange(20), 2)
     single = estimate_of(metric_by_name("loss"), first, first, np.arange(20))
     double = estimate_of(metric_by_name("loss"), twice, twice, group)
     assert half_width(double.optimum) == pytest.approx(2 * half_width(single.optimum))
@@ -320,8 +296,7 @@ def test_a_ratio_is_estimated_from_all_lists_together():
     fold = folds_of(40, 4, 0)
     total = np.zeros(9)
     for number in range(4):
-        weights = fit(lpmert.Problem(nbest.restrict(fold != number), "bleu"), 0, None, 1).averaged
-        aside = nbest.restrict(fold == number)
-        total += lpmert.Problem(aside, "bleu").evaluate(CallerWeights(weights)).statistics
+        fitted, aside = (lpmert.Problem(nbest.restrict(own), "bleu") for own in (fold != number, fold == number))
+        total += aside.evaluate(CallerWeights(fit(fitted, 0, None, 1).averaged)).statistics
     assert found.averaged.value == metric_by_name("bleu").loss(total)
     assert found.averaged.low < found.averaged.value < found.averaged.high
