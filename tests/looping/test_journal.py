@@ -39,7 +39,7 @@ def test_an_unwritable_folder_is_named_and_the_loop_goes_on_later(tmp_path: Path
         return decode(weights, n)
 
     toy.decode = breaking
-    with pytest.raises(lpmert.DataError, match=f"{folder}.*cannot be written"):
+    with pytest.raises(lpmert.DataError, match=re.escape(str(folder)) + ".*cannot be written"):
         looped(toy, folder=folder)
     folder.unlink()
     aside.rename(folder)
@@ -160,7 +160,8 @@ def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
         looped(Failing(), folder=tmp_path)
     first, last = str(caught.value).splitlines()
     assert first == "iteration 2: the decoder is out of memory"
-    assert re.fullmatch(rf"earlier decodings are saved in {tmp_path}.*continue with resume=True \(--resume\)", last)
+    assert last.startswith(f"earlier decodings are saved in {tmp_path}")
+    assert last.endswith("continue with resume=True (--resume)")
     assert goes_on(tmp_path) == plain(looped())
 
 
