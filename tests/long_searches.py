@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from lpmert.methods import Auto, groups
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import choices
 from lpmert.methods.lattice import nodes, search as lattice_search
+from lpmert.methods.lp_mert import method as lp_mert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import CheckpointFile
 from lpmert.search.driver import solve
@@ -28,23 +31,18 @@ SLICE = 2000
 @contextmanager
 def long_searches(unit: int = SLICE) -> Iterator[None]:
     """Search small problems in units of work from the beginning, in short slices, from poor first weights."""
-    with short_descent(one=True), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "_SLICE", SLICE)
-        patch.setattr("lpmert.methods.choices.choices.SLICE", SLICE)
-        patch.setattr(cells, "_ANSWERS", 1)
-        patch.setattr(cells, "_MANY_CLOSINGS", 1)
-        patch.setattr(cells, "_SHORT", 0)
-        for module in (cells, choices):
-            patch.setattr(module, "_ALONE", 0)
-            patch.setattr(module, "_UNIT", unit)
-        patch.setattr(groups, "_ALONE", 0)
-        patch.setattr(groups, "_BEGINNING", 0)
-        patch.setattr(groups, "_TURN", 4 * SLICE)
-        patch.setattr(groups, "_DESCENT_BUDGET", 500)
-        patch.setattr("lpmert.methods.lp_mert.method.SLICE_STEPS", 8)
-        patch.setattr(lattice_search, "_ALONE", 0)
-        patch.setattr(lattice_search, "_LOCAL_WORK", 0)
-        patch.setattr(nodes, "_UNIT", 1)
+    constants: dict[Any, dict[str, int]] = {
+        cells: {"_SLICE": SLICE, "_ANSWERS": 1, "_MANY_CLOSINGS": 1, "_SHORT": 0, "_ALONE": 0, "_UNIT": unit},
+        choices: {"SLICE": SLICE, "_ALONE": 0, "_UNIT": unit},
+        groups: {"_ALONE": 0, "_BEGINNING": 0, "_TURN": 4 * SLICE, "_DESCENT_BUDGET": 500},
+        lp_mert: {"SLICE_STEPS": 8},
+        lattice_search: {"_ALONE": 0, "_LOCAL_WORK": 0},
+        nodes: {"_UNIT": 1},
+    }
+    with short_descent(one=True), pytest.MonkeyPatch.context() as context:
+        for module, own in constants.items():
+            for name, value in own.items():
+                context.setattr(module, name, value)
         yield
 
 
@@ -96,12 +94,9 @@ def search_lattices(seed: int, metric: str, **more: Any) -> Result:
         return solve(Auto(), problem, **more)
 
 
-@contextmanager
-def open_lattices(*, comparisons: int) -> Iterator[None]:
+def open_lattices(*, comparisons: int) -> Any:
     """Let lattices stay open in a cone where listing their paths takes more comparisons a link."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes, "COMPARISONS", comparisons)
-        yield
+    return patch.object(nodes, "COMPARISONS", comparisons)
 
 
 def kept_search(kind: str, path: Path | None = None) -> Result:
@@ -113,13 +108,8 @@ def kept_search(kind: str, path: Path | None = None) -> Result:
 
 def after(calls: int) -> Callable[[Progress], bool]:
     """Return a callback that stops a search at this number of calls."""
-    left = [calls]
-
-    def stop(_: Progress) -> bool:
-        left[0] -= 1
-        return left[0] <= 0
-
-    return stop
+    numbers = count(1)
+    return lambda _: next(numbers) >= calls
 
 
 def in_pieces(search: Callable[..., Any], path: Path, calls: int, growth: float = 1.04) -> tuple[Any, int]:
@@ -147,9 +137,6 @@ def same(first: Result, second: Result) -> bool:
     )
 
 
-@contextmanager
-def with_workers(workers: Workers) -> Iterator[None]:
+def with_workers(workers: Workers) -> Any:
     """Let all searches within the block use these workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.workers.workers_of", lambda *_: nullcontext(workers))
-        yield
+    return patch("lpmert.workers.workers_of", lambda *_: nullcontext(workers))

@@ -231,37 +231,28 @@ def test_features_that_tell_the_matches_are_given_the_right_sign(method: Compara
     assert result.weights[0] > abs(result.weights[1])
 
 
-SMALL = {
-    "grid": Grid(points=5),
-    "random": RandomSearch(draws=40),
-    "nelder-mead": NelderMead(restarts=1, evaluations=60),
-    "cma-es": CmaEs(restarts=1),
-    "tpe": Tpe(trials=12),
-}
-
+SMALL = Grid(points=5), RandomSearch(draws=40), NelderMead(restarts=1, evaluations=60), CmaEs(restarts=1), Tpe(trials=9)
 some_lists = partial(random_nbest, lists=20, size=6)
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_any_metric_will_do_and_lists_without_any_choice_need_no_search(name: str) -> None:
+@pytest.mark.parametrize("method", SMALL, ids=lambda one: one.name)
+def test_any_metric_will_do_and_lists_without_any_choice_need_no_search(method: Comparator) -> None:
     """Also a metric without a known formula."""
     problem = Problem(some_lists(), Plain(lambda total: sum((value - 30.0) ** 2 for value in total)))
-    result = solve(SMALL[name], problem)
+    result = solve(method, problem)
     assert result.loss == problem.evaluate(result.weights).loss <= problem.evaluate(np.ones(3)).loss
     nbest = NBest(np.eye(3), [0, 1, 2, 3], np.array([[1.0, 2.0, 2.0]] * 3))
     for region in (None, Region(nonnegative=True)):
         problem = Problem(nbest, "f1", region=region)
-        result = solve(SMALL[name], problem)
+        result = solve(method, problem)
         assert (problem.evaluate(result.weights).loss, problem.inside(result.weights)) == (result.loss, True)
 
 
-@pytest.mark.parametrize(
-    "tiny", [RandomSearch(draws=1), NelderMead(restarts=0, evaluations=5), Tpe(trials=1)], ids=lambda one: one.name
-)
-def test_the_start_is_tried(tiny: Comparator) -> None:
+def test_the_start_is_tried() -> None:
     nbest = some_lists(4, lists=8, size=4)
     best = lpmert.minimize(nbest)
-    assert solve(tiny, Problem(nbest), initial_weights=best.weights).loss == best.loss
+    for tiny in (RandomSearch(draws=1), NelderMead(restarts=0, evaluations=5), Tpe(trials=1)):
+        assert solve(tiny, Problem(nbest), initial_weights=best.weights).loss == best.loss, tiny
 
 
 def test_grid_finds_the_best_of_its_points() -> None:

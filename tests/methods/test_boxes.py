@@ -158,11 +158,9 @@ def test_sums_are_called_exact_only_where_they_are() -> None:
         assert nodes.binary_places(lists) == expected
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [([np.inf, 0.0], [0.0, 0.0]), ([np.nan, 0.0], [0.0, 0.0]), ([1e308, 1e308], [-1e308, -1e308])]
-)
-def test_what_is_no_number_beats_nothing(first: list[float], second: list[float]) -> None:
-    columns, box = np.array([first, second]).T.copy(), (np.array([1.0, 0.5]), np.array([0.0, 0.5]))
+@pytest.mark.parametrize("rows", [[[np.inf, 0], [0, 0]], [[np.nan, 0], [0, 0]], [[1e308] * 2, [-1e308] * 2]])
+def test_what_is_no_number_beats_nothing(rows: list[list[float]]) -> None:
+    columns, box = np.array(rows).T.copy(), (np.array([1.0, 0.5]), np.array([0.0, 0.5]))
     for winner, exactly in ((1, True), (1, False), (0, False)):
         assert not beats(columns, winner, 1 - winner, box, exactly=exactly)
     assert not one_pays(*columns.T, box, 1.0)

@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -25,7 +25,7 @@ from problems import gaussian_lists, random_nbest
 from searches import RATIOS, SUMS, many_more, peak_of
 
 import lpmert
-from lpmert import NBest, Progress, Result, Status
+from lpmert import NBest, Result, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
 from lpmert.methods.cells.cells import Cells
@@ -56,19 +56,9 @@ def assert_sound(result: Result, lists: Lists) -> None:
     assert all((str(result), result.to_json()))
 
 
-class Watcher:
-    """A callback that keeps what it is shown, and answers or raises at the third call."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer, self.seen = answer, list[Progress]()
-
-    def __call__(self, progress: Progress) -> bool:
-        self.seen.append(progress)
-        if len(self.seen) < 3:
-            return False
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return bool(self.answer)
+def watcher_with(answer: Any) -> MagicMock:
+    """A callback that keeps what it is shown, and answers or raises from the third call on."""
+    return MagicMock(side_effect=chain([False, False], repeat(answer)))
 
 
 WAYS: dict[str, tuple[dict[str, Any], Status, bool]] = {
@@ -86,16 +76,16 @@ WAYS: dict[str, tuple[dict[str, Any], Status, bool]] = {
 @pytest.mark.parametrize("method", RATIOS)
 def test_every_way_to_stop_says_so_and_leaves_what_holds(method: str, way: str) -> None:
     settings, status, success = WAYS[way]
-    watcher = Watcher(settings.get("callback"))
+    watcher = watcher_with(settings.get("callback"))
     result = lpmert.minimize(HARD.nbest, method=method, **{**settings, "callback": watcher})
     assert (result.status, result.status.finished) == (status, success)
     assert_sound(result, HARD)
-    problem = Problem(HARD.nbest)
-    for before, after in pairwise(watcher.seen):
+    problem, seen = Problem(HARD.nbest), [call.args[0] for call in watcher.call_args_list]
+    for before, after in pairwise(seen):
         earlier, later = ((one.seconds, one.nodes, one.lower_bound, -one.loss) for one in (before, after))
         assert all(a <= b for a, b in zip(earlier, later, strict=True))
-    assert all(problem.evaluate(progress.weights).loss == progress.loss for progress in watcher.seen)
-    assert len(watcher.seen) == 3 or "callback" not in settings
+    assert all(problem.evaluate(progress.weights).loss == progress.loss for progress in seen)
+    assert len(seen) == 3 or "callback" not in settings
 
 
 def test_what_equals_a_target_or_a_gap_reaches_it() -> None:
@@ -126,7 +116,7 @@ def test_watching_changes_no_answer_and_swallows_no_error(method: str) -> None:
     )
     assert (watched.weights.tolist(), watched.counters) == (alone.weights.tolist(), alone.counters)
     with pytest.raises(RuntimeError, match="of the caller"):
-        lpmert.minimize(HARD.nbest, method=method, callback=Watcher(RuntimeError("of the caller")))
+        lpmert.minimize(HARD.nbest, method=method, callback=watcher_with(RuntimeError("of the caller")))
 
 
 @pytest.mark.parametrize("method", RATIOS)

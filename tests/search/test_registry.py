@@ -39,8 +39,8 @@ def outside(one: Option) -> list[Any]:
 
 def test_what_lies_outside_the_range_of_an_option_is_refused() -> None:
     refused = 0
-    for cls in ALL.values():
-        for one, value in ((one, value) for one in cls.options() for value in outside(one)):
+    for cls, one in [(own, option) for own in ALL.values() for option in own.options()]:
+        for value in outside(one):
             with pytest.raises(MethodError, match=rf"option {one.name.split('.')[-1]} of method '\w[\w-]*' must be"):
                 cls().configured({one.name: str(value)})
             refused += 1
