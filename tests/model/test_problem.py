@@ -16,6 +16,7 @@ from lpmert.model.evaluation import Evaluator, ranges_of_weights
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import Costs, fixed_point, independent_columns
 from lpmert.model.problem import Problem
+from lpmert.numeric.rational import solve_integers, to_integers
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 TIES = ("first", "best", "worst")
@@ -218,3 +219,26 @@ def test_a_sum_of_columns_goes_and_stays_where_it_differs_in_a_last_bit_on_a_sin
     assert len(independent_columns(features, offsets)) == 4
     features[1234, 4] += 2.0**-40
     assert len(independent_columns(features, offsets)) == 5
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["whole", "scaled", "nudged", "real"]))
+def test_the_columns_left_span_all(seed: int, kind: str) -> None:
+    """Differences within lists of a column that goes are a combination of those left, in exact arithmetic."""
+    rng = np.random.default_rng(seed)
+    lists, size, rank, more = (int(rng.integers(low, most)) for low, most in ((2, 6), (3, 6), (1, 5), (0, 4)))
+    made = rng.normal(size=(lists * size, rank)) if kind == "real" else rng.integers(-9, 10, (lists * size, rank))
+    mixed = made @ rng.integers(-3, 4, (rank, more)) if kind != "real" else made[:, rng.integers(0, rank, more)]
+    features = np.hstack([made, mixed]).astype(float)[:, rng.permutation(rank + more)]
+    if kind == "scaled":
+        features *= 2.0 ** rng.integers(-60, 60, rank + more)
+    if kind == "nudged":
+        features[rng.integers(len(features)), rng.integers(rank + more)] += 2.0**-40
+    left = independent_columns(features, np.arange(lists + 1) * size).tolist()
+    whole = np.array(to_integers(features), dtype=object).reshape(lists, size, -1)
+    exact = (whole - whole[:, :1]).reshape(lists * size, -1)
+    for column in {*range(rank + more)} - {*left}:
+        if left:
+            assert solve_integers(exact[:, left].tolist(), exact[:, column].tolist()) is not None
+        else:
+            assert not exact[:, column].any()

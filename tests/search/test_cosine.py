@@ -21,7 +21,7 @@ from lpmert.metrics.base import Metric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import possible_winners
 from lpmert.model.problem import Problem
-from lpmert.numeric.cone import Cap, cone_around
+from lpmert.numeric.cone import Cap, cone_around, reach_cap
 from lpmert.search.method import Incumbent, Method
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -227,3 +227,34 @@ def test_the_cone_is_told_exactly() -> None:
     cone, least = Cap(-np.ones(4), 0.5), Fraction(1, 10**30)
     for second, inside in ((0, True), (-least, True), (least, False)):  # the first cosine is 1/2 itself
         assert cone.contains([Fraction(-1), Fraction(second), Fraction(0), Fraction(0)]) == inside
+
+
+def test_hypotheses_beaten_on_the_whole_cap_are_dropped_and_no_others() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        features, centre = rng.normal(size=(30, 3)), rng.normal(size=3)
+        centre /= np.linalg.norm(centre)
+        cosine, size = float(rng.choice([0.6, 0.9, 0.99])), float(rng.choice([1.0, 2.0**-560, 2.0**-1040]))
+        kept = possible_winners(features * size, np.array([0, 30]), centre, cosine)  # squares of small numbers vanish
+        turns = np.linspace(0, 2 * np.pi, 4000, endpoint=False)
+        circle = np.stack([np.cos(turns), np.sin(turns)], axis=1) @ np.linalg.svd(centre[None, :])[2][1:]
+        scores = np.vstack([cosine * centre + np.sqrt(1 - cosine**2) * circle, centre]) @ features.T
+        assert {*scores.argmax(axis=1).tolist()} <= {*kept.tolist()}
+        for i in {*range(30)} - {*kept.tolist()}:
+            assert any((scores[:, j] > scores[:, i]).all() for j in kept)
+
+
+def test_reaching_the_cap_gives_weights_inside_or_a_core() -> None:
+    rng, seen = np.random.default_rng(2), []
+    while len(seen) < 60:
+        rows, cap = rng.normal(size=(3, 3)), Cap(rng.normal(size=3), 0.8)
+        inside = np.linalg.solve(rows, np.ones(3))
+        weights, core = reach_cap(rows, cap, inside)
+        assert (weights is None) != (core is None)
+        seen.append(weights is not None)
+        if weights is not None:
+            assert (rows @ weights > 0).all()
+            assert cap.contains(weights)
+        else:
+            assert reach_cap(rows[core], cap, inside)[0] is None
+    assert 10 < sum(seen) < 50

@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, pairwise, repeat
+from itertools import chain, count, pairwise, repeat
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -28,12 +28,14 @@ import lpmert
 from lpmert import NBest, Result, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
+from lpmert.lines.descents import Descents
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
+from lpmert.search.incumbent import first_incumbent
 from lpmert.search.report import bound_on_loss
 from lpmert.system import memory
-from lpmert.system.deadline import Deadline
+from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
@@ -461,3 +463,16 @@ def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatc
         memory.room_for(100 << 20, "this")
         with pytest.raises(lpmert.DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* takes 101.0 MiB more"):
             memory.room_for(101 << 20, "that")
+
+
+def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared grows with the square of the number of features: 5 s for 300 of them and 100,000 hypotheses."""
+    problem, asked = Problem(gaussian_lists(20, lists=20, hypotheses=10, features=30).nbest), count(1)
+    monkeypatch.setattr(Deadline, "expired", property(lambda _: next(asked) > 12))
+    with Deadline(None).running():
+        with heeding(), pytest.raises(OutOfTime):
+            Descents(*problem.canonical.lists)
+        assert next(asked) == 14  # of 30 columns
+        monkeypatch.undo()
+        found = first_incumbent(problem, 0, None)
+    assert problem.canonical.clear_cost(found.weights)[0] == found.cost
