@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from oracle import identical
-from problems import FEATURES, THIN, Case, Loss, bleu_loss, chrf_loss, feature_names, region
+from problems import FEATURES, THIN, Case, bleu_loss, chrf_loss, feature_names, region
 
 from lpmert import Hypergraphs, Lattices, NBest, Region
 from lpmert.metrics import Metric, measure_texts
@@ -258,7 +258,7 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
     kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     names = feature_names(width)
     losses = rng.integers(0, 5, len(drawn.features)).astype(float)
-    drawn.features = np.asarray(FEATURES[features](rng, drawn.offsets, width), dtype=np.float64)
+    drawn.features = np.asarray(FEATURES[features](rng, drawn.offsets, drawn.features.shape), dtype=np.float64)
     graphs = (drawn.lattices if isinstance(drawn, Drawn) else drawn.graphs)(losses=losses, names=names)
     links = rounded(graphs, drawn.features)
     sums, texts, values, offsets = [], [], [], [0]
@@ -266,9 +266,9 @@ def graph_problem(features: str, metric: str, seed: int, *, in_region: bool = Fa
         for way, words in own:
             sums.append([sum((links[link][d] for link in way), Fraction(0)) for d in range(width)])
             texts.append(" ".join(words))
-            values.append(_value(metric, way, words, reference.split(), losses))
+            values.append((*map(Fraction, _value(metric, way, words, reference.split(), losses)),))
         offsets.append(len(sums))
-    loss: Loss | None = {"bleu": bleu_loss, "chrf": chrf_loss}.get(metric)
+    loss = {"bleu": bleu_loss, "chrf": chrf_loss}.get(metric)
     name = f"{type(graphs).__name__}, {features}, {metric}, {seed}" + (f", {kind}" if kind else "")
     rows, statistics = np.array(sums, dtype=float), np.array(values, dtype=float)
     limits = Region(**settings) if in_region else None, half_spaces, equations
@@ -314,18 +314,16 @@ def rounded(graphs: Lattices | Hypergraphs, given: np.ndarray) -> list[list[Frac
     return found
 
 
-def _value(
-    metric: str, way: tuple[int, ...], words: list[str], reference: list[str], losses: np.ndarray
-) -> tuple[Fraction, ...]:
+def _value(metric: str, way: Sequence[int], words: list[str], reference: list[str], losses: Any) -> list[int]:
     if metric == "loss":
-        return (Fraction(sum(losses[link] for link in way)),)
+        return [int(losses[[*way]].sum())]
     if metric == "wer":
-        return (Fraction(edits(words, reference)),)
+        return [edits(words, reference)]
     if metric == "cer":
-        return (Fraction(edits(list(" ".join(words)), list(" ".join(reference)))),)
+        return [edits(list(" ".join(words)), list(" ".join(reference)))]
     if metric == "chrf":
-        return tuple(map(Fraction, chrf_counts("".join(words), "".join(reference))))
-    return tuple(map(Fraction, [*bleu_counts(words, reference), len(reference)]))
+        return chrf_counts("".join(words), "".join(reference))
+    return [*bleu_counts(words, reference), len(reference)]
 
 
 def bleu_counts(words: list[str], reference: list[str]) -> list[int]:

@@ -9,14 +9,12 @@ more than some seconds of processor time. The same seed gives the same inputs.
 
 import argparse
 import gzip
-import io
 import lzma
 import os
 import random
 import resource
 import signal
 import sys
-import tarfile
 import tempfile
 import time
 import traceback
@@ -180,13 +178,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
         b"VERSION=1.0\nUTTERANCE=x\nN=3 L=3\nI=0 W=!NULL\nI=1 W=the\nI=2 W=cat v=1\n"
         b"J=0 S=0 E=1 a=-1.5 l=-2\nJ=1 S=1 E=2 a=-3 l=0.5\nJ=2 S=0 E=2 a=-9 l=-1\n"
     )
-    members = io.BytesIO()
-    with tarfile.open(fileobj=members, mode="w") as archive:
-        for name in ("x.slf", "sub/a.slf"):
-            member = tarfile.TarInfo(name)
-            nameless = slf.replace(b"UTTERANCE=x\n", b"")
-            member.size = len(nameless)
-            archive.addfile(member, io.BytesIO(nameless))
+    archive = _graphs.archived("w", dict.fromkeys(("x.slf", "sub/a.slf"), slf.replace(b"UTTERANCE=x\n", b"")))
     loop = (
         'weights = { am = 1, lm = 7 }\nmetric = "wer"\nn = 10\nreferences = { a = "the cat", b = "x" }\n'
         '[decoder]\nworker = ["true"]\ninputs = ["a", "b"]\nfolder = "."\n'
@@ -200,7 +192,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
             for name, texts in _graphs.KINDS.items()
         },
         "slf of all fields": (1.5, [{"x": slf}], partial(read_lattices, format="slf")),
-        "archives": (1, [{"x": members.getvalue()[:5120]}], read_lattices),
+        "archives": (1, [{"x": archive[:5120]}], read_lattices),
         "srilm, other forms": (
             0.6,
             [{"lists/x": utterance}, {"lists/x": "(-12.5) the cat\n(-13) a cat\n"}],
@@ -288,13 +280,9 @@ def _fill(place: Path) -> None:
     lpmert.write(nbest, place / "m.txt", "moses")
     lpmert.write(nbest, place / "f.dat", "mert", score_type="own", scores=place / "s.dat")
     lpmert.certify(nbest, lpmert.minimize(nbest), place / "c.json")
-    (place / "i.txt").write_text("1 1\n")
-    (place / "w.txt").write_text("am 1\nlm 0.5\n")
-    (place / "l.slf").write_text(
-        "VERSION=1.0\nUTTERANCE=l\nN=3 L=3\nI=0\nI=1 W=the\nI=2 W=cat\n"
-        "J=0 S=0 E=1 a=-1 l=-2\nJ=1 S=1 E=2 a=-3 l=1\nJ=2 S=0 E=2 a=-9 l=-1\n"
-    )
-    (place / "l.text").write_text("l the cat\n")
+    slf = "VERSION=1.0\nUTTERANCE=l\nN=3 L=3\nI=0\nI=1 W=the\nI=2 W=cat\n"
+    slf += "J=0 S=0 E=1 a=-1 l=-2\nJ=1 S=1 E=2 a=-3 l=1\nJ=2 S=0 E=2 a=-9 l=-1\n"
+    put(place, {"i.txt": "1 1\n", "w.txt": "am 1\nlm 0.5\n", "l.slf": slf, "l.text": "l the cat\n"})
 
 
 def entry_points(folder: Path) -> dict[str, EntryPoint]:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from lpmert.numeric.lists import SortedLists
 
 
+Rows = Sequence[Sequence[float | Fraction]]
+Choice = tuple[int, ...]
+Hopeless = Callable[[Choice], bool]
+
+
 def meaning(features: Sequence[Sequence[float]]) -> list[list[Fraction]]:
     """What features mean: the decimals as which they print if, written with the same number of places each, none of
     them has more than 15 digits; else the doubles themselves.
@@ -37,17 +42,14 @@ def meaning(features: Sequence[Sequence[float]]) -> list[list[Fraction]]:
     return [[Fraction(value) for value in row] for row in features]
 
 
-def strictly_feasible(rows: Sequence[Sequence[float | Fraction | int]]) -> bool:
+def strictly_feasible(rows: Rows) -> bool:
     """Whether some w has a strictly positive product with every row."""
     return positive_weights(whole(rows)) is not None
 
 
 def attainable(
-    features: Sequence[Sequence[float]],
-    offsets: Sequence[int],
-    limits: Sequence[Sequence[float | Fraction]] = (),
-    hopeless: Callable[[tuple[int, ...]], bool] | None = None,
-) -> Iterator[tuple[int, ...]]:
+    features: Rows, offsets: Sequence[int], limits: Rows = (), hopeless: Hopeless | None = None
+) -> Iterator[Choice]:
     """The rows of every selection that weights with a positive product with all limits attain, as in `selections_in`.
 
     The first of a list's identical vectors stands for all of them.
@@ -55,7 +57,7 @@ def attainable(
     exact = whole([*features, *limits])
     rows = [[start + own[0] for own in identical(exact[start:end])] for start, end in pairwise(offsets)]
 
-    def rows_of(choice: tuple[int, ...]) -> tuple[int, ...]:
+    def rows_of(choice: Choice) -> Choice:
         return tuple(one[i] for one, i in zip(rows, choice, strict=False))
 
     leave = None if hopeless is None else lambda choice: hopeless(rows_of(choice))
@@ -71,16 +73,13 @@ def identical(vectors: Iterable[Iterable[Any]]) -> list[list[int]]:
     return list(places.values())
 
 
-def all_selections(features: Sequence[Sequence[float]], offsets: Sequence[int]) -> set[tuple[int, ...]]:
+def all_selections(features: Rows, offsets: Sequence[int]) -> set[Choice]:
     """All attainable selections, counted from 0 within each list."""
-    return {
-        tuple(row - start for row, start in zip(rows, offsets, strict=False)) for rows in attainable(features, offsets)
-    }
+    found = attainable(features, offsets)
+    return {tuple(row - start for row, start in zip(rows, offsets, strict=False)) for rows in found}
 
 
-def least_total(
-    features: Sequence[Sequence[float]], offsets: Sequence[int], losses: Sequence[float], ties: str = "first"
-) -> Fraction:
+def least_total(features: Rows, offsets: Sequence[int], losses: Sequence[float], ties: str = "first") -> Fraction:
     """The least summed loss of an attainable selection.
 
     Hypotheses of a list with identical features count as one, with the loss of the first, the best or the worst.
@@ -95,17 +94,12 @@ def least_total(
     return least_sum(features, offsets, worth)
 
 
-def least_sum(
-    features: Sequence[Sequence[float]],
-    offsets: Sequence[int],
-    losses: Sequence[Fraction],
-    limits: Sequence[Sequence[float | Fraction]] = (),
-) -> Any:
+def least_sum(features: Rows, offsets: Sequence[int], losses: Sequence[Fraction], limits: Rows = ()) -> Any:
     """The least summed loss of a selection that weights attain, as in `attainable`; `None` if there is none."""
     cheapest = [min(losses[start:end]) for start, end in pairwise(offsets)]
     best: list[Fraction] = []
 
-    def hopeless(rows: tuple[int, ...]) -> bool:
+    def hopeless(rows: Choice) -> bool:
         return bool(best) and sum(losses[row] for row in rows) + sum(cheapest[len(rows) :]) >= best[0]
 
     for rows in attainable(features, offsets, limits, hopeless):
@@ -156,7 +150,7 @@ def positive_weights(rows: Sequence[Sequence[int]]) -> list[int] | None:
     return list(primitive(weights))
 
 
-def whole(rows: Sequence[Sequence[float | Fraction]]) -> list[list[int]]:
+def whole(rows: Rows) -> list[list[int]]:
     """The rows times one common positive factor that makes them whole."""
     ratios = [[Fraction(value) for value in row] for row in rows]
     factor = lcm(*(value.denominator for row in ratios for value in row))
@@ -188,16 +182,14 @@ def null_space(equations: Sequence[Sequence[Fraction]], width: int) -> list[list
 
 
 def selections_in(
-    lists: Sequence[Sequence[Sequence[int]]],
-    limits: Sequence[Sequence[int]] = (),
-    hopeless: Callable[[tuple[int, ...]], bool] | None = None,
-) -> Iterator[tuple[int, ...]]:
+    lists: Sequence[Sequence[Sequence[int]]], limits: Sequence[Sequence[int]] = (), hopeless: Hopeless | None = None
+) -> Iterator[Choice]:
     """Every selection that weights with a positive product with all limits make strictly best, counted within lists.
 
     Depth first; choices of the first lists that are hopeless are not followed.
     """
 
-    def extend(choice: tuple[int, ...], rows: list[tuple[int, ...]], near: list[int]) -> Iterator[tuple[int, ...]]:
+    def extend(choice: Choice, rows: list[tuple[int, ...]], near: list[int]) -> Iterator[Choice]:
         if len(choice) == len(lists):
             yield choice
             return
@@ -268,9 +260,8 @@ def remembered(compute: Callable[..., Answer]) -> Callable[..., Answer]:
 
     @wraps(compute)
     def answer(lists: Lists, *of: object) -> Answer:
-        arrays = [one for one in (lists.features, lists.offsets, lists.losses, *of) if isinstance(one, np.ndarray)]
-        others = (one for one in of if not isinstance(one, np.ndarray))
-        key = (*((array.shape, array.tobytes()) for array in arrays), *others)
+        given = lists.features, lists.offsets, lists.losses, *of
+        key = tuple((one.shape, one.tobytes()) if isinstance(one, np.ndarray) else one for one in given)
         if key not in known:
             known[key] = compute(lists, *of)
         return known[key]
@@ -351,32 +342,24 @@ def loss_of(lists: Lists, selection: list[int] | IntArray) -> Fraction:
     return sum((Fraction(value) for value in lists.losses[rows].tolist()), Fraction(0))
 
 
-def attainable_totals(
-    lists: Lists, statistics: FloatArray, limits: Sequence[tuple[Fraction, ...]] = ()
-) -> list[list[float]]:
+def attainable_totals(lists: Lists, statistics: FloatArray, limits: Rows = ()) -> list[list[float]]:
     """The summed statistics of every selection that some weights attain without a tie, all limits' products above 0."""
     return [statistics[list(chosen)].sum(axis=0).tolist() for chosen in _attainable(lists, tuple(limits))]
 
 
 @remembered
-def _attainable(lists: Lists, limits: tuple[tuple[Fraction, ...], ...]) -> list[tuple[int, ...]]:
+def _attainable(lists: Lists, limits: Rows) -> list[Choice]:
     return list(attainable(lists.features.tolist(), lists.offsets.tolist(), limits))
 
 
 # What may end as "optimal to tolerance", and what must hold of it all the same.
-
 
 CLEAR = 1e-9
 """Weights with which every winner leads by more than this share of the size of the scores are far from any tie."""
 
 
 def assert_to_tolerance(
-    result: lpmert.Result,
-    lists: Lists,
-    least: Fraction | float,
-    loss: Callable[[tuple[int, ...]], Fraction | float],
-    slack: float,
-    ties: str = "first",
+    result: lpmert.Result, lists: Lists, least: Any, loss: Callable[[Choice], Any], slack: float, ties: str = "first"
 ) -> None:
     """The bound is the least loss; a lower loss than the result's needs weights that are hardly told from a tie.
 
@@ -393,7 +376,7 @@ def assert_to_tolerance(
             assert not clearly_attainable(lists, selection), f"clear weights attain {float(loss(selection))}"
 
 
-def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
+def clearly_attainable(lists: Lists, selection: Choice) -> bool:
     """Whether weights are found with which each hypothesis selected leads by more than `CLEAR` of the scores' size.
 
     The size is the sum of |w| |f| over the features, with the larger |f| of the two. Guessed by linear programming
@@ -425,11 +408,8 @@ def clearly_attainable(lists: Lists, selection: tuple[int, ...]) -> bool:
     if answer.status != 0:
         return False
     weights = [Fraction(w) for w in ((answer.x[:width] - answer.x[width:-1]) / columns).tolist()]
-    return all(
-        inner(weights, row)
-        > Fraction(CLEAR) * sum(abs(w) * Fraction(b) for w, b in zip(weights, magnitudes.tolist(), strict=True))
-        for row, magnitudes in zip(leads, sizes, strict=True)
-    )
+    magnitudes = [dot(map(abs, weights), one.tolist()) for one in sizes]
+    return all(inner(weights, row) > Fraction(CLEAR) * own for row, own in zip(leads, magnitudes, strict=True))
 
 
 # Weights within a cosine of given ones, by library routines and enumeration.
@@ -442,17 +422,12 @@ def reaches(rows: FloatArray, centre: FloatArray, cosine: float) -> bool:
     if not norms.all():
         return False
     rows = rows / norms
-    program = linprog(
-        np.append(np.zeros(width), -1.0),
-        A_ub=np.column_stack([-rows, np.ones(len(rows))]),
-        b_ub=np.zeros(len(rows)),
-        bounds=[(-1, 1)] * width + [(None, 1)],
-    )
+    leads, box = np.column_stack([-rows, np.ones(len(rows))]), [(-1, 1)] * width + [(None, 1)]
+    program = linprog(np.append(np.zeros(width), -1.0), leads, np.zeros(len(rows)), bounds=box)
     if -program.fun < 1e-9:
         return False
     multipliers, _ = nnls(rows.T, -centre)
-    largest = float(np.linalg.norm(centre + multipliers @ rows))
-    return largest >= cosine
+    return bool(np.linalg.norm(centre + multipliers @ rows) >= cosine)
 
 
 @remembered

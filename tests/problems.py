@@ -136,129 +136,116 @@ def _times(basis: Sequence[Sequence[Fraction]], row: Sequence[Fraction]) -> list
     return [inner(vector, row) for vector in basis]
 
 
-# Features, [M, width] for lists with these offsets. Those in THIN can make cones that no doubles meet.
+# Features of this shape, [M, width], for lists with these offsets. Those in THIN can make cones that no doubles meet.
+
+Shape = tuple[int, int]
 
 
-def _integers(rng: Rng, offsets: list[int], width: int) -> Array:
+def _integers(rng: Rng, _: list[int], shape: Shape) -> Array:
     reach = int(rng.choice([1, 2, 5, 100]))
-    return rng.integers(-reach, reach + 1, (offsets[-1], width)).astype(float)
+    return rng.integers(-reach, reach + 1, shape).astype(float)
 
 
-def _collinear(rng: Rng, offsets: list[int], width: int) -> Array:
-    rows = _integers(rng, offsets, width)
-    if width > 1:
-        rows[:, -1] = rows[:, :-1] @ rng.integers(-2, 3, width - 1)
+def _collinear(rng: Rng, offsets: list[int], shape: Shape) -> Array:
+    rows = _integers(rng, offsets, shape)
+    if shape[1] > 1:
+        rows[:, -1] = rows[:, :-1] @ rng.integers(-2, 3, shape[1] - 1)
         rows[:, -1] += np.repeat(rng.integers(-5, 6, len(offsets) - 1), np.diff(offsets))
     return rows
 
 
-def _nearly_collinear(rng: Rng, offsets: list[int], width: int) -> Array:
-    rows = rng.normal(size=(offsets[-1], width))
-    if width > 1:
-        rows[:, -1] = rows[:, :-1] @ np.full(width - 1, 0.1)
+def _nearly_collinear(rng: Rng, _: list[int], shape: Shape) -> Array:
+    rows = rng.normal(size=shape)
+    if shape[1] > 1:
+        rows[:, -1] = rows[:, :-1] @ np.full(shape[1] - 1, 0.1)
     return rows
 
 
-def _parallel(rng: Rng, offsets: list[int], width: int) -> Array:
-    two = rng.integers(-3, 4, (2, width)).astype(float)
-    return rng.integers(-3, 4, (offsets[-1], 2)) * [1, float(rng.random() < 0.5)] @ two
-
-
-def _idle_columns(rng: Rng, offsets: list[int], width: int) -> Array:
-    rows = _integers(rng, offsets, width)
-    rows[:, rng.integers(width)] = 0.0
-    rows[:, rng.integers(width)] = np.repeat(rng.integers(-9, 10, len(offsets) - 1), np.diff(offsets))
+def _nearly_equal(rng: Rng, _: list[int], shape: Shape) -> Array:
+    rows = rng.normal(size=shape)
+    if shape[1] > 1:
+        rows[:, -1] = rows[:, 0] * (1 + 1e-13 * rng.normal(size=shape[0]))
     return rows
 
 
-def _opposite(rng: Rng, offsets: list[int], width: int) -> Array:
+def _parallel(rng: Rng, _: list[int], shape: Shape) -> Array:
+    two = rng.integers(-3, 4, (2, shape[1])).astype(float)
+    return rng.integers(-3, 4, (shape[0], 2)) * [1, float(rng.random() < 0.5)] @ two
+
+
+def _idle_columns(rng: Rng, offsets: list[int], shape: Shape) -> Array:
+    rows = _integers(rng, offsets, shape)
+    rows[:, rng.integers(shape[1])] = 0.0
+    rows[:, rng.integers(shape[1])] = np.repeat(rng.integers(-9, 10, len(offsets) - 1), np.diff(offsets))
+    return rows
+
+
+def _large_offset(rng: Rng, offsets: list[int], shape: Shape) -> Array:
+    large = rng.integers(-1, 2, (len(offsets) - 1, shape[1])) * 2.0 ** rng.integers(35, 50)
+    return np.repeat(large, np.diff(offsets), axis=0) + _integers(rng, offsets, shape)
+
+
+def _opposite(rng: Rng, offsets: list[int], shape: Shape) -> Array:
     """Lists of 0 and rows that are opposite to one another but for the last few bits."""
-    directions = rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
-    directions *= rng.choice([-1.0, 1.0], (offsets[-1], 1))
-    nudges = 10.0 ** rng.integers(-16, -11, (offsets[-1], 1)) * rng.integers(-4, 5, (offsets[-1], width))
-    rows: Array = directions * (1 + nudges)
+    rows = rng.normal(size=(2, shape[1]))[rng.integers(0, 2, shape[0])] * rng.choice([-1.0, 1.0], (shape[0], 1))
+    rows *= 1 + 10.0 ** rng.integers(-16, -11, (shape[0], 1)) * rng.integers(-4, 5, shape)
     rows[offsets[:-1]] = 0.0
     return rows
 
 
-def _scales(rng: Rng, offsets: list[int], width: int) -> Array:
-    """Columns and rows of any size."""
-    rows = rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.integers(-12, 13, width)
-    return rows * 10.0 ** rng.integers(-12, 13, (offsets[-1], 1))
-
-
-def _multiples(rng: Rng, offsets: list[int], width: int) -> Array:
+def _multiples(rng: Rng, offsets: list[int], shape: Shape) -> Array:
     """Many differences that are parallel or opposite."""
-    directions = rng.integers(-2, 3, (3, width)).astype(float)
-    rows: Array = directions[rng.integers(0, 3, offsets[-1])] * rng.integers(-3, 4, (offsets[-1], 1))
+    directions = rng.integers(-2, 3, (3, shape[1])).astype(float)
+    rows: Array = directions[rng.integers(0, 3, shape[0])] * rng.integers(-3, 4, (shape[0], 1))
     rows[offsets[:-1]] = 0.0
     return rows
 
 
-def _nearly_equal(rng: Rng, offsets: list[int], width: int) -> Array:
-    rows = rng.normal(size=(offsets[-1], width))
-    if width > 1:
-        rows[:, -1] = rows[:, 0] * (1 + 1e-13 * rng.normal(size=offsets[-1]))
-    return rows
-
-
-FEATURES: Mapping[str, Callable[[Rng, list[int], int], Array]] = {
+FEATURES: Mapping[str, Callable[[Rng, list[int], Shape], Array]] = {
     "integers": _integers,
-    "ternary": lambda rng, offsets, width: rng.choice([0.0, 0.0, 1.0, -1.0], (offsets[-1], width)),
-    "dyadic": lambda rng, offsets, width: _integers(rng, offsets, width) * 2.0 ** rng.integers(-30, 31, width),
-    "floats": lambda rng, offsets, width: rng.normal(size=(offsets[-1], width)),
-    "decimals": lambda rng, offsets, width: np.round(rng.normal(size=(offsets[-1], width)), 2),
+    "ternary": lambda rng, _, shape: rng.choice([0.0, 0.0, 1.0, -1.0], shape),
+    "dyadic": lambda rng, _, shape: _integers(rng, _, shape) * 2.0 ** rng.integers(-30, 31, shape[1]),
+    "floats": lambda rng, _, shape: rng.normal(size=shape),
+    "decimals": lambda rng, _, shape: np.round(rng.normal(size=shape), 2),
     # decimals with many ties and parallels, of which doubles keep few
-    "tenths": lambda rng, offsets, width: _integers(rng, offsets, width) / 10.0 ** int(rng.integers(1, 4)),
-    "large offset": lambda rng, offsets, width: (
-        np.repeat(
-            rng.integers(-1, 2, (len(offsets) - 1, width)) * 2.0 ** rng.integers(35, 50), np.diff(offsets), axis=0
-        )
-        + _integers(rng, offsets, width)
-    ),
-    "mixed magnitudes": lambda rng, offsets, width: (
-        rng.normal(size=(offsets[-1], width)) * 10.0 ** rng.uniform(-12, 12, width)
-    ),
-    "tiny or huge": lambda rng, offsets, width: (
-        rng.normal(size=(offsets[-1], width)) * 10.0 ** float(rng.choice([-90, -30, 30, 90]))
-    ),
-    "nearly tied": lambda rng, offsets, width: (
-        2.0 ** -float(rng.integers(40, 53)) * rng.integers(-3, 4, (offsets[-1], width))
-        + rng.integers(-2, 3, (offsets[-1], width))
+    "tenths": lambda rng, _, shape: _integers(rng, _, shape) / 10.0 ** int(rng.integers(1, 4)),
+    "large offset": _large_offset,
+    "mixed magnitudes": lambda rng, _, shape: rng.normal(size=shape) * 10.0 ** rng.uniform(-12, 12, shape[1]),
+    "tiny or huge": lambda rng, _, shape: rng.normal(size=shape) * 10.0 ** float(rng.choice([-90, -30, 30, 90])),
+    "nearly tied": lambda rng, _, shape: (
+        2.0 ** -float(rng.integers(40, 53)) * rng.integers(-3, 4, shape) + rng.integers(-2, 3, shape)
     ),
     "collinear": _collinear,
     "nearly collinear": _nearly_collinear,
-    "duplicates": lambda rng, offsets, width: _integers(rng, offsets, width)[
-        rng.integers(0, (offsets[-1] + 1) // 2, offsets[-1])
-    ],
+    "duplicates": lambda rng, _, shape: _integers(rng, _, shape)[rng.integers(0, (shape[0] + 1) // 2, shape[0])],
     # on the moment curve every hypothesis is extreme
-    "polygon": lambda rng, offsets, width: (
-        (rng.permutation(offsets[-1]) - offsets[-1] // 2).astype(float)[:, None] ** np.arange(1, width + 1)
+    "polygon": lambda rng, _, shape: (
+        (rng.permutation(shape[0]) - shape[0] // 2).astype(float)[:, None] ** np.arange(1, shape[1] + 1)
     ),
-    "antipodal": lambda rng, offsets, width: (
-        rng.integers(-3, 4, (3, width)).astype(float)[rng.integers(0, 3, offsets[-1])]
-        * rng.choice([-1.0, 1.0, -2.0], (offsets[-1], 1))
+    "antipodal": lambda rng, _, shape: (
+        rng.integers(-3, 4, (3, shape[1]))[rng.integers(0, 3, shape[0])] * rng.choice([-1.0, 1, -2], (shape[0], 1))
     ),
     "parallel": _parallel,
-    "nearly parallel": lambda rng, offsets, width: (
-        rng.integers(-2, 3, (offsets[-1], 1)) * rng.normal(size=width)
-        + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=(offsets[-1], width))
+    "nearly parallel": lambda rng, _, shape: (
+        rng.integers(-2, 3, (shape[0], 1)) * rng.normal(size=shape[1])
+        + 10.0 ** -float(rng.integers(6, 17)) * rng.normal(size=shape)
     ),
-    "lattice": lambda rng, offsets, width: rng.integers(0, 2, (offsets[-1], width)).astype(float),
-    "thin cones": lambda rng, offsets, width: (
-        2.0 ** float(rng.integers(8, 27)) * rng.integers(-1, 2, (offsets[-1], width))
-        + rng.integers(-1, 2, (offsets[-1], width))
+    "lattice": lambda rng, _, shape: rng.integers(0, 2, shape).astype(float),
+    "thin cones": lambda rng, _, shape: (
+        2.0 ** float(rng.integers(8, 27)) * rng.integers(-1, 2, shape) + rng.integers(-1, 2, shape)
     ),
-    "scaled rows": lambda rng, offsets, width: (
-        _integers(rng, offsets, width) * 2.0 ** rng.choice([0.0, 0.0, -20.0, -40.0], (offsets[-1], 1))
+    "scaled rows": lambda rng, _, shape: (
+        _integers(rng, _, shape) * 2.0 ** rng.choice([0.0, 0.0, -20.0, -40.0], (shape[0], 1))
     ),
     "idle columns": _idle_columns,
     "opposite": _opposite,
-    "ulps": lambda rng, offsets, width: (
-        rng.normal(size=(2, width))[rng.integers(0, 2, offsets[-1])]
-        * (1 + 2.0**-52 * rng.integers(-3, 4, (offsets[-1], width)))
+    "ulps": lambda rng, _, shape: (
+        rng.normal(size=(2, shape[1]))[rng.integers(0, 2, shape[0])] * (1 + 2.0**-52 * rng.integers(-3, 4, shape))
     ),
-    "scales": _scales,
+    # columns and rows of any size
+    "scales": lambda rng, _, shape: (
+        rng.normal(size=shape) * 10.0 ** rng.integers(-12, 13, shape[1]) * 10.0 ** rng.integers(-12, 13, (shape[0], 1))
+    ),
     "multiples": _multiples,
     "nearly equal": _nearly_equal,
 }
@@ -539,7 +526,7 @@ def problem(features: str, worth: str, seed: int, *, in_region: bool = False, ki
     in_region = in_region or bool(kind)
     rng = np.random.default_rng([seed, *features.encode(), *worth.encode(), int(in_region)])
     offsets, width = sizes(rng)
-    rows = np.asarray(FEATURES[features](rng, offsets, width), dtype=np.float64)
+    rows = np.asarray(FEATURES[features](rng, offsets, (offsets[-1], width)), dtype=np.float64)
     kind, settings, half_spaces, equations = region(rng, width, kind) if in_region else ("", {}, [], [])
     name = f"{features}, {worth}, {seed}" + (f", {kind}" if kind else "")
     limits = Region(**settings) if in_region else None, half_spaces, equations
@@ -580,7 +567,7 @@ def random_lists(
     while np.prod(lengths.astype(float)) > most_selections:
         lengths[np.argmax(lengths)] -= 1
     offsets = [0, *np.cumsum(lengths).tolist()]
-    features = FEATURES[kind](rng, offsets, width).astype(float)
+    features = FEATURES[kind](rng, offsets, (offsets[-1], width)).astype(float)
     return Lists(features, np.array(offsets), LOSSES[KINDS[kind]](rng, offsets[-1]))
 
 

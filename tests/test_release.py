@@ -131,13 +131,10 @@ def test_the_changelog_has_the_form_that_it_names() -> None:
 
 COLUMNS = ["--segment", "utterance", "--features", "am,lm,words", "--loss", "errors", "--scale", "am=1"]
 """Of the example of the README."""
-LISTS = "list\ta\tb\terrors\n1\t1\t0\t0\n1\t0\t1\t1\n2\t2\t1\t1\n2\t1\t3\t0\n"
-
 USE = """
 import lpmert
 lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
-for method in ("auto", "mip", "och"):
-    print(lpmert.minimize(lists, method=method).loss)
+print(*(lpmert.minimize(lists, method=method).loss for method in ("auto", "mip", "och")))
 """
 
 
@@ -145,7 +142,7 @@ for method in ("auto", "mip", "och"):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
 @pytest.mark.parametrize("python", PYTHONS)
-def test_both_install_where_there_is_nothing(python: str, resolution: str, published: Path, tmp_path: Path) -> None:
+def test_both_install_where_there_is_nothing(python: str, resolution: str, published: Path, table: Path) -> None:
     """With the lowest and the newest versions that the dependencies allow; it fetches them from the package index.
 
     The archive on every Python, the wheel on that which built it.
@@ -154,17 +151,17 @@ def test_both_install_where_there_is_nothing(python: str, resolution: str, publi
     found = subprocess.run([*uv, "python", "find", "--no-python-downloads", "--no-project", python], check=False)
     if found.returncode != 0:
         pytest.skip(f"this machine has no Python {python}")
+    tmp_path = table.parent
     run(*uv, "venv", "-q", "--no-python-downloads", "--python", python, tmp_path / "venv")
     programs = tmp_path / "venv" / "bin"
     install = [*uv, "pip", "install", "-q", "--python", programs / "python", "--resolution", resolution]
-    (tmp_path / "lists.tsv").write_text(LISTS)
     files = [one(published, "*.tar.gz")]
     if python == f"{sys.version_info.major}.{sys.version_info.minor}":
         files.append(one(published, "*.whl"))
     for file in files:
         run(*install, "--reinstall-package", "lpmert", file)
         assert run(programs / "lpmert", "--version") == f"lpmert, version {lpmert.__version__}\n"
-        solved = run(programs / "lpmert", "solve", "lists.tsv", "--loss", "errors", "--segment", "list", cwd=tmp_path)
+        solved = run(programs / "lpmert", "solve", table, "--loss", "errors", "--segment", "list")
         assert solved.splitlines()[-1].startswith("proved optimal")
     whole = json.loads(run(programs / "lpmert", "solve", ROOT / "examples/asr/nbest.tsv.gz", *COLUMNS, "--json"))
     assert (whole["status"], whole["loss"], whole["lower_bound"]) == ("optimal", 912.0, 912.0)
@@ -177,8 +174,6 @@ def test_both_install_where_there_is_nothing(python: str, resolution: str, publi
 
 # The core
 
-
-FUZZ_SECONDS = 600
 IMPORT = "import lpmert.core; print(lpmert.core.__file__)"
 
 
@@ -206,19 +201,13 @@ def no_programs(place: Path) -> str:
     return str(place)
 
 
-def test_without_a_compiler_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+def test_without_a_compiler_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
     build = "import sys; sys.modules['ziglang'] = None; import backend; backend.build_wheel(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", build, tmp_path / "dist"],
-        cwd=ROOT / "lpmert" / "core",
-        env={name: value for name, value in os.environ.items() if name not in ("CXX", "PYTHONPATH")}
-        | {"PATH": no_programs(tmp_path / "bin")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    core, path = ROOT / "lpmert" / "core", no_programs(tmp_path / "bin")
+    done = commands.python("-c", build, tmp_path / "dist", code=1, cwd=core, PATH=path)
     wanted = "lpmert needs a C++ compiler: install g++ or clang++, or `pip install ziglang`, which is one\n"
-    assert (done.returncode, done.stderr) == (1, wanted)
+    assert done.stderr == wanted
 
 
 @pytest.mark.slow
@@ -286,4 +275,4 @@ def test_problems_of_every_kind_with_each_index_checked(tmp_path: Path) -> None:
     found = [subprocess.run([compiler, flag], capture_output=True, text=True, check=True).stdout for flag in flags]
     options = {"LD_PRELOAD": " ".join(found).replace("\n", ""), "ASAN_OPTIONS": "detect_leaks=0"}
     assert b"__asan_report_load8" in extension(checkout).read_bytes(), printed
-    assert python(checkout, "tests/fuzz.py", "--seconds", FUZZ_SECONDS, "--seed", 1, **options)
+    assert python(checkout, "tests/fuzz.py", "--seconds", 600, "--seed", 1, **options)

@@ -245,12 +245,13 @@ def slf_graph(content: str) -> Links:
     return graph
 
 
-def archived(path: Path, mode: str, files: dict[str, bytes]) -> None:
-    with tarfile.open(path, mode) as archive:
+def archived(mode: Any, files: dict[str, bytes]) -> bytes:
+    with tarfile.open(fileobj=(whole := io.BytesIO()), mode=mode) as archive:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
+    return whole.getvalue()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -261,7 +262,7 @@ def test_content_tells_the_format_plain_compressed_and_in_archives(tmp_path: Pat
         path.write_bytes(data)
         assert detect(path) == kind
     for mode, inner in product(("w", "w:gz"), (content, gzip.compress(content))):
-        archived(path, mode, {"folder/x": inner})
+        path.write_bytes(archived(mode, {"folder/x": inner}))
         assert detect(path) == kind
     ids = [name or "x" for name, _ in FORMATS.build(kind).graphs(GraphText("x", content.decode()))]
     whole = load_lattices(path, dict.fromkeys(ids, "a"))
@@ -454,7 +455,7 @@ def test_folders_archives_and_single_files_hold_the_same(tmp_path: Path) -> None
     folder = load_lattices(LATTICES, references)
     assert load_lattices(files, references).fingerprint == folder.fingerprint
     inner = {f"inner/{path.name.removesuffix('.gz')}": gzip.decompress(path.read_bytes()) for path in reversed(files)}
-    archived(tmp_path / "all.tar.xz", "w:xz", inner)
+    (tmp_path / "all.tar.xz").write_bytes(archived("w:xz", inner))
     assert load_lattices(tmp_path / "all.tar.xz", references).fingerprint == folder.fingerprint
     table = tmp_path / "table.tsv"
     table.write_text("utterance\treference\n" + references.read_text().replace(" ", "\t", 0))
