@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import pytest
+from late import Late
 from test_malformed import COLUMNS, GOOD_OBJECT, archive
 from test_reading import FORM_3, MOSES, SPOKEN
 from test_tables import numbered
@@ -17,6 +17,8 @@ from lpmert import DataError, NBest, read, read_judged
 from lpmert.formats.references import read_transcripts, utterance_files
 from lpmert.formats.weights import settings_text
 from lpmert.model.converters import measure_texts
+
+pandas = Late("pandas")
 
 TABLE_OF_3: dict[str, Any] = {"list": ["a", "a"], "f": [1, 2], "loss": [0, 1]}
 TWO = NBest([[1.0, 0], [0, 1]], [0, 1, 2], [0, 1], names=["am", "lm"], texts=["x", "y"])
@@ -123,7 +125,7 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("metric is for texts; give references, too", lambda: read("y.tsv", metric="wer")),
     ("short: 1 lines, too few for list 1", of_moses(references="short")),
     ("long:3: no list for this line", of_moses(references="long")),
-    ("^x y: cannot be read: No such file", of_moses(references=pandas.Series(["x y"], index=["0"]))),
+    ("^x y: cannot be read: No such file", lambda: of_moses(references=pandas.Series(["x y"], index=["0"]))()),
     ("list '0' needs at least one reference, all of them strings", of_moses(references={"0": None, "1": "x"})),
     ("p.csv:1: there is one column only, .*: give the format of all", lambda: read(["x.tsv", "p.csv"], **COLUMNS)),
     ("^weights must be finite numbers; 'lm' has", lambda: lpmert.evaluate(TWO, np.ma.array([1.0, 2], mask=[0, 1]))),
