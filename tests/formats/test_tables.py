@@ -19,12 +19,11 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-import pandas
-import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
 from commands import ended, json_of, loss_of, refusal, run, succeeded
+from late import Late
 from shared import ROOT, SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, PACKINGS, TOO_LARGE, frame, optimum, put, same, small
 
@@ -33,6 +32,8 @@ from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.detect import detect
 from lpmert.registry import FORMATS as REGISTERED
 from lpmert.system.files import atomic_writer, lines, read_text, write_text
+
+pandas, polars = Late("pandas"), Late("polars")
 
 
 def test_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from late import Late
 from oracle import decoded, decoded_loss, directions_of_the_plane
 from problems import METRICS, random_lists
 from scipy.sparse import csr_array, hstack
 from shared import load, needs_shared
-from sklearn.feature_extraction.text import CountVectorizer
 
 import lpmert
 from lpmert import MethodError, NBest
@@ -218,7 +218,8 @@ def test_the_base_feature_is_named_or_the_first_one() -> None:
 def kana_kanji() -> NBest:
     """Character edits of 20-best conversions; log probability, then counts of words and word pairs."""
     nbest = load("ime-kkc")
-    words = CountVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", lowercase=False)
+    text = Late("sklearn.feature_extraction.text")
+    words = text.CountVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", lowercase=False)
     counts = words.fit_transform(f"<s> {text} </s>" for text in nbest.texts)
     features = csr_array(hstack([nbest.dense_features()[:, :1] * np.log(10.0), counts]))
     return NBest(features, nbest.offsets, nbest.statistics)
