@@ -85,9 +85,9 @@ def in_the_plane(name: str, seed: int) -> tuple[NBest, float]:
     """Lists with two features, and their least loss."""
     lists = random_lists_of(METRICS[name], seed, n_lists=10, size=5)
     nbest = NBest(lists.features[:, :2], lists.offsets, lists.statistics)
-    features, offsets, metric = nbest.dense_features(), nbest.offsets, METRICS[name]
-    chosen = (decoded(features, offsets, weights) for weights in directions_of_the_plane(features, offsets))
-    return nbest, min(metric.loss(nbest.statistics[rows].sum(axis=0)) for rows in chosen)
+    plane = nbest.dense_features(), nbest.offsets
+    chosen = (decoded(*plane, weights) for weights in directions_of_the_plane(*plane))
+    return nbest, min(METRICS[name].loss(nbest.statistics[rows].sum(axis=0)) for rows in chosen)
 
 
 @pytest.mark.parametrize("names", [["f1"], many_more([*METRICS])], ids=["one", "all"])

@@ -206,8 +206,7 @@ def test_descent_finds_planted_weights(lists):
     costs[best] = 0
     cost, weights = descend(features, offsets, costs, seed=1)
     assert cost <= lists // 500
-    assert decode(features, offsets, costs, weights) == cost
-    assert np.abs(weights).max() == 1.0
+    assert (decode(features, offsets, costs, weights), np.abs(weights).max()) == (cost, 1.0)
 
 
 @settings(deadline=None, max_examples=25)
@@ -394,9 +393,8 @@ def test_a_line_search_finds_the_least_loss_of_all_derivations_on_the_line(drawi
 
 def test_a_line_keeps_to_the_region() -> None:
     problem = LatticeProblem(drawn("lattices", 3, 5, 3), region=Region(nonnegative=True))
-    search = LatticeLineSearch(problem)
     weights, direction = np.ones(3), np.array([1.0, -1.0, 0.25])
-    step = search.along(weights, direction)
+    step = LatticeLineSearch(problem).along(weights, direction)
     assert (problem.to_caller(weights + step.t * direction) >= 0).all()
 
 
@@ -405,11 +403,8 @@ def test_och_on_lattices_is_och_on_the_lists_of_all_paths() -> None:
     lists, summed = lists_of_all_ways(lattices, "wer")
     for directions in DESCENTS:
         method = Och(restarts=0, directions=directions)
-        on_graphs, on_lists = (
-            lpmert.minimize(data, metric=metric, method=method, initial_weights=[1.0, -0.5, 0.25])
-            for data, metric in ((lattices, "wer"), (lists, summed))
-        )
-        assert on_graphs.loss == on_lists.loss
+        solve_with = partial(lpmert.minimize, method=method, initial_weights=[1.0, -0.5, 0.25])
+        assert solve_with(lattices, metric="wer").loss == solve_with(lists, metric=summed).loss
 
 
 def test_links_that_are_not_in_order_are_refused() -> None:

@@ -332,11 +332,11 @@ WRONG: list[tuple[FloatArray | None, Any, str]] = [
 
 def test_no_formula_takes_what_is_for_another() -> None:
     total = np.array([4.0, 5.0, 3.0])
-    for kind, parameters in ((4, [4.0]), (3, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])):
+    wrong = (4, [4.0]), (3, [4.0]), (-1, [4.0]), (BLEU, []), (CHRF, []), (FRACTION, [1.0])
+    takers = (losses_of_totals, total[None]), (core.lay_minorant, total, total, total)
+    for (kind, parameters), (take, *totals) in product(wrong, takers):
         with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
-            core.losses_of_totals(kind, np.array(parameters), total[None])
-        with pytest.raises(ValueError, match=r"kind is none|another number of statistics or parameters"):
-            core.lay_minorant(kind, np.array(parameters), total, total, total)
+            take(kind, np.array(parameters), *totals)
     # a fraction has a loss, but no bound
     constant, slopes = core.lay_minorant(FRACTION, f_beta().parameters, total, total, total)
     assert (constant, slopes.any()) == (0.0, False)
