@@ -31,7 +31,7 @@ from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import columns_of, units
 from lpmert.search.method import Combined, Incumbent, Method, Search, Task
 from lpmert.search.node_queue import Answer
-from lpmert.system.deadline import checkpoint
+from lpmert.system.deadline import checked, checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
 _BUDGET = 1_000_000  # budget of a descent for one sample of weights, as in `descend`; most descents end earlier
@@ -143,7 +143,7 @@ def gather(excess: FloatArray, lists: IntArray, size: int) -> list[IntArray]:
     A large least sum means that at none of the P sampled weights all lists of the group are cheap. Each group starts
     with the most expensive row left; the last group may be smaller.
     """
-    means = np.array([excess[row].mean() for row in lists])
+    means = np.array([excess[row].mean() for row in checked(lists)])
     left = lists[np.argsort(-means, kind="stable")]
     groups = []
     while len(left):
@@ -190,7 +190,7 @@ def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
     """Return the root of a tree of groups over these lists: groups of `size` lists, then joined in pairs."""
     groups = [Group(group) for group in gather(excess, lists, size)]
     while len(groups) > 1:
-        sums = np.array([excess[group.lists].sum(axis=0) for group in groups])
+        sums = np.array([excess[group.lists].sum(axis=0) for group in checked(groups)])
         groups = [
             Group(np.concatenate([groups[k].lists for k in pair]), tuple(groups[k] for k in pair))
             if len(pair) > 1

@@ -109,7 +109,7 @@ class MipSearch(Search):
             self._closed = attained or self.lower_bound >= self.incumbent.cost
         elif answer.status == pulp.LpSolutionInfeasible and self.unsettled is not None:
             self._closed = True
-        elif answer.status == pulp.LpSolutionOptimal or limit is None:
+        elif answer.status == pulp.LpSolutionOptimal or math.isinf(left):
             status = pulp.LpSolution[answer.status]
             raise MethodError(f"solver {quoted(self._settings.solver)} gave up on the program: {status}")
         else:

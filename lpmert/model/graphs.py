@@ -166,9 +166,8 @@ def checked_rows(
 
     Raises `DataError` if sizes disagree, a name or id comes twice, or a number is not finite or too large.
     """
-    rows = np.asarray(
-        arrays.real_numbers(features, "features"), dtype=np.float64
-    )  # not copied: callers take a part of them
+    # Not copied: callers take a part of the rows.
+    rows = np.asarray(arrays.real_numbers(features, "features"), dtype=np.float64)
     arrays.check_shape(rows.shape, "features")
     n_links, n_features = rows.shape
     bounds = arrays.checked_offsets(offsets, n_links, "links")
@@ -555,7 +554,7 @@ def _checked_edges(
 def _sorted_edges(
     heads: IntArray, tails: list[tuple[int, ...]], edges: range, goal: int | None, list_id: str
 ) -> IntArray:
-    """Return links [l, 4] (source, second, target, edge) sorted by target, the goal.
+    """Return links [l, 4] (source, second, target, edge) sorted by target, of which the last is the goal.
 
     Node 0 stands for no tail. Of an edge with more than two tails, all but the last are joined by links with edge -1.
     """

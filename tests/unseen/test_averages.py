@@ -14,7 +14,8 @@ from scipy.linalg import sqrtm
 from shared import ROOT
 
 import lpmert
-from lpmert import DataError, Lattices, Linear, NBest, Problem, Region
+from lpmert import DataError, Lattices, Linear, NBest, Problem, Region, core
+from lpmert.lines.line_search import ADDITIVE, LossInCore
 from lpmert.methods import Averaging, Och
 from lpmert.metrics.contract import metric_by_name
 from lpmert.model.canonical import CallerWeights
@@ -219,6 +220,33 @@ def test_chains_go_on_until_they_agree():
     first = 3 * (round(0.02 * (40 + 24)) + round(0.02 * (100 + 45)))
     assert short.steps > first
     assert short.agreement >= AGREEMENT
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("capped", [False, True])
+def test_a_step_reaches_exactly_the_angles_within_limits_and_cap(seed, capped):
+    rng = np.random.default_rng(seed)
+    w, v = np.linalg.qr(rng.normal(size=(4, 2)))[0].T.copy()
+    basis, limits = rng.normal(size=(4, 4)), rng.normal(size=(3, 4))
+    limits *= np.sign(limits @ w)[:, None]
+    middle = basis @ w + 0.3 * rng.normal(size=4)
+    middle *= np.sign(middle @ basis @ w) / np.linalg.norm(middle)
+    least = 0.6 * cosine(middle, basis @ w)
+
+    def room(weights):
+        within = min(limits @ weights)
+        return min(within, cosine(middle, basis @ weights) - least) if capped else within
+
+    loss = LossInCore(ADDITIVE, np.empty(0), np.zeros(2, dtype=np.int64), np.empty((2, 0)), np.empty(0))
+    search = core.line_search(np.ones((4, 2)), np.array([0, 2]), loss)  # all weights cost the same
+    region, reached = (limits, basis, middle if capped else np.empty(0), least), []
+    for draw in np.linspace(0.0, 1.0, 801):
+        weights, path = w.copy(), np.empty((1, 4))
+        core.walk(search, region, 1.0, (weights, np.zeros(4), np.zeros(1)), v[None], np.array([draw]), False, path)
+        assert room(path[0]) > -1e-9
+        reached.append(np.arctan2(v @ path[0], w @ path[0]))
+    within = [t for t in np.linspace(-np.pi, np.pi, 2001) if room(np.cos(t) * w + np.sin(t) * v) > 0]
+    assert np.abs(np.subtract.outer(within, reached)).min(axis=1).max() <= 2 * np.pi / 800
 
 
 def test_lists_without_a_choice_are_left_as_they_are():

@@ -52,7 +52,7 @@ OnStage = Callable[[str, int, int | None], object]
 
 logger = logging.getLogger(__name__)
 
-SELECTIONS = "selections"  # A tree that divides no weights but selections; the other kind is a tree over boxes
+SELECTIONS = "selections"  # a tree that divides no weights but selections; the other kind is a tree over boxes
 _FEW_LISTS = 12  # problems with no more open lists get a tree over selections
 
 _MOST_BOX_FEATURES = 7
