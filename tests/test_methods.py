@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import hypothesis
 import numpy as np
 import problems
 import pytest
-from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, run
+from fuzz import ANOTHER_QUESTION, LIMITS, STOPPED, check_result, relatives, run, with_rows
 from graph_problems import METRICS as GRAPH_METRICS, graph_problem, with_ties
 from hypothesis import strategies as st
 from long_searches import counted, in_pieces, long_searches, noise_of, open_lattices, same
@@ -364,6 +364,58 @@ def test_bounds_never_fall_and_reach_optima(name: str, options: dict[str, str], 
         find = partial(first_incumbent, task, 0, None)
         search = METHODS.build(name).configured(options).start(Task(task, task.canonical, find))
         assert_closes_on(optimum.loss, search, task.canonical)
+
+
+def changed(one: Case, floats: Case, seed: int) -> list[tuple[str, Case]]:
+    """Problems with the same optimum: other units, signs, order and repetitions, shifts of whole lists, rotations."""
+    rng, width = np.random.default_rng(seed), floats.features.shape[1]
+    shifts = rng.integers(-1000, 1000, (len(one.offsets) - 1, one.features.shape[1]))  # sums of whole numbers are exact
+    rows = np.concatenate([rng.permutation(np.arange(*ends)) for ends in pairwise(floats.offsets)])
+    rotation = np.linalg.qr(rng.normal(size=(width, width)))[0]
+    return [
+        *relatives(one, seed),
+        ("shifted", replace(one, features=one.features + np.repeat(shifts, np.diff(one.offsets), axis=0))),
+        ("shuffled", with_rows(floats, rows, floats.offsets)),
+        ("rotated", replace(floats, features=floats.features @ rotation)),
+    ]
+
+
+@seeds(range(1), range(7000, 7060))
+@pytest.mark.parametrize("method", [name for name in PROVING if name not in ("mip", "sweep")])
+def test_changes_that_do_not_matter_change_no_optimum(method: str, seeds: range) -> None:
+    """The relation gives what is expected; the oracle does not look at the changed problem."""
+    for seed, worth in product(seeds, ("small", "f1", "bleu")):
+        whole, floats = case("integers", worth, seed), case("floats", worth, seed)
+        for how, other in changed(whole, floats, seed) if takes(method, whole) else ():
+            result = lpmert.minimize(other.data, metric=other.metric, method=method)
+            check_result(
+                replace(other, name=f"{other.name}, {how}"),
+                result,
+                (floats if other.name == floats.name else whole).least,
+            )
+            assert result.status is Status.OPTIMAL, how
+
+
+@seeds(range(1), range(7000, 7060))
+@pytest.mark.parametrize("method", [name for name in FRACTIONS if name != "sweep"])
+def test_what_changes_every_loss_changes_the_optimum_alike(method: str, seeds: range) -> None:
+    for seed in seeds:
+        one, rng = case("integers", "small", seed), np.random.default_rng(seed)
+
+        def least(features: Any, offsets: Any, losses: Any) -> float:
+            result = lpmert.minimize(lpmert.NBest(features, offsets, losses), method=method)
+            assert result.status is Status.OPTIMAL
+            return result.loss
+
+        features, offsets, losses = one.features, np.array(one.offsets), one.statistics
+        optimum, extra = least(features, offsets, losses), rng.integers(-50, 50, len(offsets) - 1)
+        assert least(features, offsets, losses + np.repeat(extra, np.diff(offsets))) == optimum + extra.sum()
+        twice = np.concatenate([offsets, offsets[1:] + offsets[-1]])
+        assert least(np.tile(features, (2, 1)), twice, np.tile(losses, 2)) == 2 * optimum
+        assert least(np.column_stack([features, rng.normal(size=len(features))]), offsets, losses) <= optimum
+        k = (len(offsets) - 1) // 2
+        parts = [(slice(0, offsets[k]), offsets[: k + 1]), (slice(offsets[k], None), offsets[k:] - offsets[k])]
+        assert sum(least(features[rows], own, losses[rows]) for rows, own in parts if len(own) > 1) <= optimum
 
 
 CHEAP = {
