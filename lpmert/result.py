@@ -378,6 +378,7 @@ class Check(Outcome, Evaluation):
     """
 
     schema = SCHEMA
+    json_omits = ("selection",)
     json_properties = ("schema", "excess", "wins_by_ties")
 
     weights: FloatArray

@@ -125,7 +125,8 @@ def _lists(arrays: Mapping[str, Any]) -> NBest:
 
 def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
     if "texts" in arrays:
-        return list(arrays["texts"].tolist())
+        texts: list[str] = arrays["texts"].tolist()  # or one text, which `NBest` refuses
+        return texts
     if not {"text_bytes", "text_ends"} & arrays.keys():
         return None
     if not {"text_bytes", "text_ends"} <= arrays.keys() or arrays["text_bytes"].dtype != np.uint8:

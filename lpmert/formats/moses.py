@@ -396,11 +396,11 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
             dense, kind, width = names, own, scored.width
         if names != dense:
             raise block.place.error(f"other names than those of the first list, {' '.join(dense)}")
-        if (own, scored.width) != (kind, width) or not width or not is_word(kind):
-            first = f"but the first list has {width} of {kind}"
-            raise scored.place.error(
-                f"{scored.width} columns of {own or 'no type'}, {first}; give columns and one type"
-            )
+        found = f"{scored.width} columns of {own or 'no type'}"
+        if not scored.width or not is_word(own):
+            raise scored.place.error(f"{found}; give columns and one type")
+        if (own, scored.width) != (kind, width):
+            raise scored.place.error(f"{found}, but the first list has {width} of {kind}; give all the same")
         for (place, words), (of_scores, numbers) in zip(block.rows, scored.rows, strict=True):
             if len(numbers) != width:
                 raise of_scores.error(f"{len(numbers)} words in {width} columns")

@@ -177,23 +177,23 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
         raise DataError(f"cannot be read: {error}", path=path) from error
+    changed = DataError("was changed while it was read; read it again when nobody writes to it", path=path)
     with raw:
-        before, failure = _state(raw), None
+        before = _state(raw)
         try:
             stream = decompressed(raw)
             check_encoding(stream.peek(_PEEKED)[:_PEEKED], path)
             yield stream
-        except Exception as error:  # noqa: BLE001 - raised again below
-            failure = error
-        if _state(raw) != before:  # what was read may mix two states, or end in the middle of a number
-            trouble = "was changed while it was read; read it again when nobody writes to it"
-            raise DataError(trouble, path=path) from failure
-        if isinstance(failure, DAMAGED):
-            raise damaged(path, failure) from failure
-        if isinstance(failure, OSError) and failure.filename is None:
-            raise DataError(f"cannot be read: {reason_of(failure)}", path=path) from failure
-        if failure is not None:
-            raise failure
+        except Exception as error:
+            if _state(raw) != before:  # what was read may mix two states, or end in the middle of a number
+                raise changed from error
+            if isinstance(error, DAMAGED):
+                raise damaged(path, error) from error
+            if isinstance(error, OSError) and error.filename is None:
+                raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
+            raise
+        if _state(raw) != before:
+            raise changed
 
 
 def _state(raw: BinaryIO) -> tuple[int, int] | None:

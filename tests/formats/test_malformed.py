@@ -318,7 +318,7 @@ TABLE: list[Case] = [
     ])),
     *of("mert", "scores", changed(SCORES, [
         (SCORES, "", None, r"ends before the list on line 1 of .*features"),
-        ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_TXT_BEGIN_0 3 2 2", 1, "2 columns of no type, .*; give columns"),
+        ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_TXT_BEGIN_0 3 2 2", 1, "2 columns of no type; give columns"),
         ("SCORES_TXT_BEGIN_0 3 2 2 WER", "SCORES_BIN_BEGIN_0 3 2 2 WER", None, r"binary data; let Moses'"),
         ("0 1 2 WER", "0 1 2 CDER", 5, r"2 columns of CDER, but the first list has 2 of WER"),
         ("0 1 2 WER\n1 4\n", "0 2 2 WER\n1 4\n1 4\n", 5, "list '0' of 2 hypotheses, but line 5 of .*features has .* 1"),
