@@ -52,8 +52,8 @@ def worst_cost(features: Reals, offsets: Indices, costs: Indices, weights: Reals
     """
 
 def possible_winners(features: Reals, offsets: Indices) -> Indices:
-    """Return the rows of features [M, D], ascending, that may win their list, or tie within rounding, for some weights;
-    with one feature or more than ten, all rows.
+    """Return the rows of features [M, D], ascending, that may win their list, or tie within rounding, for some weights,
+    and rows identical to these. All others provably never win. With one feature or more than ten, all rows.
     """
 
 class Corral:
@@ -91,10 +91,10 @@ class _Search:
 class _Choices(_Search):
     """A search over selections that can pause; see `choices.hpp`.
 
-    work: in scores; rounds: of linear programs. When the search asks whether some weights make a set of choices,
-    question [n, 2] has the choices (list, position), and `trial` the corral that could not decide. least_open: the
-    least bound of the open nodes, 2**61 if there are none. between_nodes: whether its open nodes can be searched
-    elsewhere without loss.
+    work: in scores; programs, rounds: linear programs, and their steps. When the search asks whether some weights make
+    a set of choices, question [n, 2] has the choices (list, position), and `trial` the corral that could not decide.
+    least_open: the least bound of the open nodes, 2**61 if there are none. between_nodes: whether its open nodes can be
+    searched elsewhere without loss.
     """
 
     work: int

@@ -119,7 +119,10 @@ std::tuple<Reals, Reals, Reals, Indices, Indices> find_graph_envelope(const Link
                                (found.slopes[one] + found.slopes[other]) + slopes[k], {one, other, k});
                 const double next = one + 1 < one_end ? starts[one + 1] : INF,
                              beside = other + 1 < other_end ? starts[other + 1] : INF;
-                ++(one + 1 < one_end && (other + 1 == other_end || next <= beside) ? one : other);
+                if (one + 1 < one_end && (other + 1 == other_end || next <= beside))
+                    ++one;
+                else
+                    ++other;
             }
         }
         if (candidates.size() == 0) continue;

@@ -209,7 +209,7 @@ class Wer(SumOfLosses):
 
     def check(self, statistics: FloatArray) -> None:
         if statistics.shape[1] != 2:
-            takes = "takes 2 statistics columns, errors and the length of the reference, or texts with references"
+            takes = "takes 2 statistics columns, errors and the length of the reference, or texts with --references"
             raise MetricError(f"metric {quoted(self.name)} {takes}; the lists have {statistics.shape[1]}")
         check_counts(self.name, ("errors", "length"), statistics)
 
@@ -223,8 +223,9 @@ class Wer(SumOfLosses):
         wrong = np.flatnonzero(least != most)
         if len(wrong):
             found = f"{least[wrong[0]]:g} for one hypothesis and {most[wrong[0]]:g} for another"
-            takes = f"takes errors and the length of the reference, and that of list {wrong[0]} (from 0) is {found}"
-            raise MetricError(f"metric {quoted(self.name)} {takes}: if that is right, choose metric 'error-rate'")
+            takes = f"metric {quoted(self.name)} takes errors and the length of the reference, in this order"
+            remedy = "if that is right, choose metric 'error-rate', the ratio of both sums"
+            raise MetricError(f"{takes}, and the length of list {wrong[0]} (from 0) is {found}: {remedy}")
 
     def score(self, total: FloatArray) -> float:
         """Return the error rate of summed statistics [2]; 1 where the references are empty."""

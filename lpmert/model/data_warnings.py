@@ -39,7 +39,12 @@ _TURNED = re.compile(r"\s*(1\s*-|-|(1_?)?minus|neg|negative|inverse)[ _-]*")
 _EVIDENCE = 20  # coincidences from which on a feature is called a function of the loss
 _SAME = 1e-9  # relative rounding allowed in that function
 
+_TRIED_LISTS = 200  # lists on which features are looked at before all lists are
+_PERFECT_LISTS, _PERFECT_SHARE = 20, 0.1  # fewer lists, or a smaller share of the spread of losses, prove nothing
 _FEWEST_LISTS = 5
+_POSITIONS, _FEWEST_POSITIONS = 20, 8  # places in the lists whose mean losses are compared
+_TABLE = 1 << 16  # lists whose first places are compared at a time, to bound memory
+_DEVIATIONS, _TREND = 6.0, -0.7  # how clearly the first places must be worse, and the losses fall from there
 
 _EFFECT = 0.5
 """In standard deviations within lists. Pooled runs of a tuning reach a quarter, because early runs had bad weights."""
@@ -67,8 +72,8 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
     mean = np.add.reduceat(losses, nbest.offsets[:-1]) / np.diff(nbest.offsets)
     if (
         (chosen > low).any()
-        or varied.sum() < 20
-        or (mean - low).sum() < 0.1 * (high - low).sum()
+        or varied.sum() < _PERFECT_LISTS
+        or (mean - low).sum() < _PERFECT_SHARE * (high - low).sum()
         or _one_right(losses, nbest.offsets)
     ):
         return None
@@ -106,7 +111,7 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
     varied = np.flatnonzero(high > low)
     sizes = np.diff(offsets)[varied]
     blocks = [varied[lists] for lists, _, _ in blocks_of_lists(from_sizes(sizes))]
-    sample, sample_offsets = rows_of_lists(offsets, varied[:200])
+    sample, sample_offsets = rows_of_lists(offsets, varied[:_TRIED_LISTS])
     suspects = [
         d for d in range(features.shape[1]) if _sign_of_slope(features[sample, d], losses[sample], sample_offsets)
     ]
@@ -202,18 +207,18 @@ def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
     Lists of a few systems in a fixed order may be in any order, so short lists are not judged.
     """
     sizes = np.diff(offsets)
-    places = min(20, int(np.median(sizes)) if len(sizes) else 0)
+    places = min(_POSITIONS, int(np.median(sizes)) if len(sizes) else 0)
     lists = np.flatnonzero(sizes >= places)
-    if places < 8 or len(lists) < _FEWEST_LISTS:
+    if places < _FEWEST_POSITIONS or len(lists) < _FEWEST_LISTS:
         return False
     excess = variance = 0.0
     by_place = np.zeros(places)
-    for block in np.array_split(lists, -(-len(lists) // (1 << 16))):  # to bound memory
+    for block in np.array_split(lists, -(-len(lists) // _TABLE)):
         table = losses[offsets[block][:, None] + np.arange(places)]
         excess += float((table[:, 0] - table.mean(axis=1)).sum())
         variance += float(table.var(axis=1).sum())
         by_place += table.sum(axis=0)
     ranks = np.argsort(np.argsort(by_place, kind="stable"), kind="stable")
     trend = np.corrcoef(np.arange(places), ranks)[0, 1]
-    clear = excess > max(6.0 * np.sqrt(variance), _EFFECT * np.sqrt(len(lists) * variance), 0.0)
-    return bool(clear and np.argmax(by_place) == 0 and trend <= -0.7)
+    clear = excess > max(_DEVIATIONS * np.sqrt(variance), _EFFECT * np.sqrt(len(lists) * variance), 0.0)
+    return bool(clear and np.argmax(by_place) == 0 and trend <= _TREND)

@@ -207,7 +207,7 @@ def wider_rays(rays: FloatArray) -> FloatArray | None:
     return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
-_MOST_CONES, _MOST_NUMBERS = 256, 1 << 23  # that limits may split a cover into, and numbers in their rays
+_MOST_CONES, _MOST_NUMBERS = 256, 1 << 23  # of cones into which limits split a cover, and of numbers in their rays
 _CUTS = 4  # most cuts for each cone allowed: most parts of a cut cone may lie outside another limit
 _FACTOR_BITS = (10, 6, 3)  # of the factors that mix two rays: the first number keeps midpoints of rays exact
 _CUT_BITS = 40

@@ -46,8 +46,8 @@ def _greet_in_silence() -> None:
 _greet_in_silence()
 
 
-TOLERANCE = 1e-10  # of feasibility, in the linear programs
-_HIGHS_SECONDS = 0.1  # that a program may take beyond the time limit; most take a hundredth of that
+TOLERANCE = 1e-10  # feasibility tolerance of the linear programs
+_HIGHS_SECONDS = 0.1  # seconds that a program may take beyond the limit; most take a hundredth of that
 
 
 class SolverError(LpmertError):

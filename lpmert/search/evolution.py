@@ -79,11 +79,12 @@ class Evolution:
 
     def _start(self) -> tuple[FloatArray, float]:
         """Return the first mean of a run, about 1 long along the axes, and the standard deviation of its draws."""
-        if self.runs and self.runs % 2 == 0 and self._inside is None:
-            return _unit(self._rng.normal(size=self._space.dimension)), _STEP
-        start = self.best if self.runs % 2 or not self.runs else random_weights(self._space, self._rng)
-        best = _unit(np.linalg.solve(self._axes, start))
-        if self.runs % 2 == 0:
+        if self.runs and self.runs % 2 == 0:
+            if self._inside is None:
+                return _unit(self._rng.normal(size=self._space.dimension)), _STEP
+            return _unit(np.linalg.solve(self._axes, random_weights(self._space, self._rng))), _STEP
+        best = _unit(np.linalg.solve(self._axes, self.best))
+        if not self.runs:
             return best, _STEP
         step = self._rng.normal(size=len(best))
         return best + _BESIDE * step / sqrt(len(best)), _STEP_BESIDE

@@ -189,7 +189,7 @@ RESOLUTION = 1e-12  # largest relative error of rounded losses for which an opti
 
 @dataclass(frozen=True)
 class Ending:
-    """The outcome of a search, with costs in the problem's units; the rest as in `Search`, which is freed before."""
+    """The outcome of a search, with costs in the problem's units; the search itself is freed before the report."""
 
     method: Method
     seed: int

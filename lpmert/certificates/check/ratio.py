@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import floor, prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,13 @@ from lpmert.system.deadline import checkpoint
 _DIGITS = 40
 _STATED = 1 << 64  # losses that are no fractions are stated as multiples of 1 / _STATED
 _SLOPE_BITS = 48  # slopes are rounded down to multiples of 2**-_SLOPE_BITS
-Interval = tuple[Fraction, Fraction]  # two fractions between which a number lies
+
+
+class Interval(NamedTuple):
+    """A number that lies between two fractions."""
+
+    low: Fraction
+    high: Fraction
 
 
 class RatioClaim(Claim):
@@ -91,7 +98,7 @@ class RatioClaim(Claim):
         if not prod(sums[0:8:2]):
             return Fraction(1)
         context = Context(prec=_DIGITS)
-        height = self._height(sums, _DIGITS)[0]
+        height = self._height(sums, _DIGITS).low
         score = context.exp(-context.divide(Decimal(height.numerator), Decimal(height.denominator)))
         return 1 - Fraction(round(Fraction(score) * _STATED), _STATED)
 
@@ -118,8 +125,8 @@ class RatioClaim(Claim):
         while True:
             checkpoint()
             first, second = self._height(sums, digits), self._height(other, digits)
-            if first[1] < second[0] or first[0] > second[1]:
-                return 1 if first[0] > second[1] else -1
+            if first.high < second.low or first.low > second.high:
+                return 1 if first.low > second.high else -1
             digits *= 2
 
     def best(self, low: Sums, high: Sums) -> list[int] | None:
@@ -148,7 +155,7 @@ class RatioClaim(Claim):
         slopes, value = (_bleu_plane if self._bleu else self._chrf_plane)(low, high, at)
         if self._bleu and not prod(self.sums[0:8:2]):
             raise CertificateError("there are no prices where the bound is a BLEU of 0")
-        height = self._height(self.sums, _DIGITS)[1] if self._bleu else self._chrf(self.sums)
+        height = self._height(self.sums, _DIGITS).high if self._bleu else self._chrf(self.sums)
         value += sum(slope * x for slope, x in zip(slopes, low, strict=True))
         # Sums are at least `low`, so that slopes may be rounded down: R6 (d).
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
@@ -158,7 +165,7 @@ class RatioClaim(Claim):
         """Return -log BLEU of sums with matches of all orders."""
         matches, totals = _log(prod(sums[0:8:2]), digits), _log(prod(sums[1:8:2]), digits)
         brevity = _brevity(sums)
-        return (totals[0] - matches[1]) / 4 - brevity, (totals[1] - matches[0]) / 4 - brevity
+        return Interval((totals.low - matches.high) / 4 - brevity, (totals.high - matches.low) / 4 - brevity)
 
     def _chrf(self, sums: Sums) -> Fraction:
         orders = [sums[k : k + 3] for k in range(0, len(sums), 3) if sums[k] and sums[k + 1]]
@@ -193,11 +200,11 @@ def _bleu_plane(low: Sums, high: Sums, at: Sums) -> tuple[list[Fraction], Fracti
     slopes, value = [Fraction(0)] * 9, Fraction(0)
     for k in range(0, 8, 2):
         slopes[k] = Fraction(-1, 4 * at[k])
-        value += (1 - _log(at[k], _DIGITS)[1]) / 4
+        value += (1 - _log(at[k], _DIGITS).high) / 4
         least, most = max(1, low[k + 1]), max(1, high[k + 1])
         first, last = _log(least, _DIGITS), _log(most, _DIGITS)
-        slopes[k + 1] = max(Fraction(0), last[0] - first[1]) / (4 * (most - least)) if most > least else Fraction(0)
-        value += first[0] / 4 - slopes[k + 1] * least
+        slopes[k + 1] = max(Fraction(0), last.low - first.high) / (4 * (most - least)) if most > least else Fraction(0)
+        value += first.low / 4 - slopes[k + 1] * least
     if at[8] > at[1]:
         least, most = max(1, low[1]), max(1, high[1])
         planes = ((low[8], Fraction(1, most)), (high[8], Fraction(1, least)))
@@ -216,7 +223,7 @@ def _log(number: int, digits: int) -> Interval:
     """Return the logarithm of an integer of at least 1; `decimal` is off by at most half a unit of the last digit."""
     rounded = Fraction(Context(prec=digits).ln(Decimal(number)))
     error = rounded / 10 ** (digits - 1)
-    return rounded - error, rounded + error
+    return Interval(rounded - error, rounded + error)
 
 
 def _dot(first: Sequence[int], second: Sequence[int]) -> int:
