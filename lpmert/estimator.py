@@ -99,7 +99,7 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Find the weights, and return this object.
+        """Find the weights.
 
         Parameters
         ----------
@@ -110,6 +110,11 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         groups : array [M], optional
             Rows with equal entries form a list, from which one row is picked; they need not be adjacent. Not needed
             with `group_column`.
+
+        Returns
+        -------
+        Reranker
+            This object.
 
         Raises
         ------
@@ -130,9 +135,22 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """Return the scores [M] of rows, the products of features and weights.
+        """Return the scores of rows, the products of features and weights; `choose` returns the rows picked.
 
-        Raises `ValueError` if X does not have the columns that `fit` saw.
+        Parameters
+        ----------
+        X : array [M, D] or data frame
+            The features of the rows.
+
+        Returns
+        -------
+        array [M]
+            The score of each row; the row with the highest score of a group is picked.
+
+        Raises
+        ------
+        ValueError
+            If X does not have the columns that `fit` saw.
         """
         check_is_fitted(self)
         return np.asarray(self._split(X, reset=False)[0] @ self.coef_)
@@ -142,18 +160,40 @@ class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         return self.predict(X)
 
     def choose(self, X: ArrayLike, groups: ArrayLike | None = None) -> IntArray:
-        """Return the row [G] with the highest score of each group, the first of equal ones; X and groups as for `fit`.
+        """Pick the row with the highest score in each group, the first of equal ones.
 
-        Groups are in the order of their first occurrence.
+        Parameters
+        ----------
+        X : array [M, D] or data frame
+            The features of the rows.
+        groups : array [M], optional
+            The group of each row, as for `fit`.
+
+        Returns
+        -------
+        array [G]
+            The rows picked, with groups in the order of their first occurrence.
         """
         check_is_fitted(self)
         features, numbers, _ = self._grouped(X, groups, reset=False)
         return _picked(features @ self.coef_, numbers)
 
     def score(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> float:
-        """Return minus the mean loss of the rows picked, or minus their loss if the metric is not additive.
+        """Return the quality of the rows picked; higher is better.
 
-        X, y and groups are as for `fit`.
+        Parameters
+        ----------
+        X : array [M, D] or data frame
+            The features of the rows.
+        y : array [M] or [M, K]
+            Losses or statistics of the rows, as for `fit`.
+        groups : array [M], optional
+            The group of each row, as for `fit`.
+
+        Returns
+        -------
+        float
+            Minus the mean loss per group, or minus the loss if the metric is not additive.
         """
         check_is_fitted(self)
         nbest = self._lists(X, y, groups, reset=False)

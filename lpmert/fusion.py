@@ -68,9 +68,8 @@ class Unseen:
         """The comparison as a sentence."""
         if abs(self.best - self.equal) <= self.reach:
             return "on unseen queries equal weights may be as good"
-        return (
-            f"on unseen queries {'they beat equal weights' if self.best > self.equal else 'equal weights are better'}"
-        )
+        winner = "they beat equal weights" if self.best > self.equal else "equal weights are better"
+        return f"on unseen queries {winner}"
 
 
 @dataclass(frozen=True)

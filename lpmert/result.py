@@ -280,9 +280,24 @@ class Result(Weighted):
         return f"{unit.name} {unit.text(self.loss)}{bound}"
 
     def factor_to(self, name: str, value: float) -> float:
-        """Return the positive factor for all weights, which changes no choice, that brings one to a value.
+        """Return the positive factor that brings the weight of a feature to a value.
 
-        Raises `ValueError` if the name is unknown, or the weight is 0 or has the opposite sign.
+        Parameters
+        ----------
+        name : str
+            The feature.
+        value : float
+            The value of its weight.
+
+        Returns
+        -------
+        float
+            The factor, by which all weights may be multiplied: it changes no choice.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown, or the weight is 0 or has the opposite sign.
         """
         if name not in self.names:
             raise ValueError(f"no feature {quoted(name)}; the features are {listed(self.names)}")
@@ -373,8 +388,23 @@ class Check(Outcome, Evaluation):
         The weights that were checked.
     names : tuple of str
         The features, in the order of the weights.
+    loss, score : float
+        The loss and the score of decoding with these weights, with ties broken by `ties`.
+    statistics : array [K]
+        The statistics summed over the chosen hypotheses.
+    tied_lists : int
+        Number of lists that are tied at these weights.
+    loss_best_ties, loss_worst_ties : float or None
+        The loss with all ties broken for the best and for the worst.
+    margin : float or None
+        The least score difference between a chosen hypothesis and any other of its list; `None` if there is none, or
+        for a million hypotheses or more.
+    inside : bool
+        Whether the weights lie in the region.
     optimum : Result
-        The result of the search; all other fields are those of `Evaluation`.
+        The result of the search.
+    rates : mapping from name to share
+        The loss as shares, as in a `Result`.
     """
 
     schema = SCHEMA

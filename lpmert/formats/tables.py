@@ -292,6 +292,7 @@ def _candidates(
         list_id, candidates = (record.get(key) for key in ("id", "candidates"))
         if "id" not in record or not isinstance(candidates, list) or not candidates:
             raise place.error('a record needs "id", and "candidates", an array of at least one candidate')
+        _check_unicode('"id"', str(list_id), place)
         first = begun.setdefault(str(list_id), place.line)
         if first != place.line:
             raise place.error(f"id {quoted(str(list_id))} comes twice, first on line {first}")
@@ -302,7 +303,10 @@ def _candidates(
             scores = _named(what, "scores", candidate.get("scores"), place)
             outcome = _outcome(what, candidate, place) if with_outcomes else {}
             found = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
-            columns = columns or found
+            if columns is None:
+                columns = found
+                for name in found.numbers:
+                    _check_unicode(f"{what}: the name", name, place)
             keys = [(sorted(own.features), sorted(own.statistics), own.text) for own in (found, columns)]
             if keys[0] != keys[1]:
                 shown = f"has {listed(found.all[1:])}; the candidates before have {listed(columns.all[1:])}"
@@ -331,7 +335,17 @@ def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, An
 def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
     if not isinstance(value, dict) or not value or "" in value:
         raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
+    flag = next((name for name, number in value.items() if isinstance(number, bool)), None)
+    if flag is not None:
+        trouble = f"is {value[flag]}, not a number; write 1 for true and 0 for false"
+        raise place.error(f"{what}: column {quoted(flag)} {trouble}")
     return value
+
+
+def _check_unicode(what: str, text: str, place: Place) -> None:
+    """Refuse lone surrogates, which JSON can hold but which cannot be printed."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
 
 
 def write_best_of_n(nbest: NBest, path: str | Path) -> None:

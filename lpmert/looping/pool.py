@@ -163,9 +163,10 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     lists = problem.nbest
     found = problem.evaluate(weights)
     rows = lists.rows_of(found.selection)
-    chosen, differs = zip(lists.list_ids, rows.tolist(), strict=True), 0
+    differs = 0
     if lists.texts is not None:
         own = own_texts(decoded)
+        chosen = zip(lists.list_ids, rows.tolist(), strict=True)
         differs = sum(own.get(name, "").split() != lists.texts[row].split() for name, row in chosen)
     scores, decoded_scores = lists.dense_features() @ weights, decoded.lists.dense_features() @ weights
     maxima = np.maximum.reduceat(decoded_scores, decoded.lists.offsets[:-1])
@@ -174,7 +175,18 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     pooled = zip(lists.list_ids, scores[rows].tolist(), strict=True)
     errors = sum(score > best.get(name, -np.inf) + margin for name, score in pooled)
     own_loss = measure.own(decoded, {*lists.list_ids}).loss
-    return Consistency(lists.n_lists, differs, errors, found.loss, own_loss, *pool.spread)
+    words, equal_words, spread, feature = pool.spread
+    return Consistency(
+        lists=lists.n_lists,
+        own_differs=differs,
+        search_errors=errors,
+        pool_loss=found.loss,
+        own_loss=own_loss,
+        words=words,
+        equal_words=equal_words,
+        spread=spread,
+        feature=feature,
+    )
 
 
 def warning(found: Consistency, policy: str) -> str | None:

@@ -243,6 +243,7 @@ TABLE: list[Case] = [
         (SET + SECOND.replace('"h"', "true"), 2, "candidate 1: column 'id' is True, not a string or an integer"),
         (SET + SECOND.replace('"h"', '""'), 2, "candidate 1: column 'id' is empty"),
         (SET + SECOND.replace("candidates", "hypotheses"), 2, 'a record needs "id", and "candidates"' ),
+        (SET + SECOND.replace('"h"', r'"\ud800"'), 2, '"id" .* is no text'),
         (SET + '{"id": 1, "candidates": []}\n', 2, "at least one candidate"),
         (SET + '{"id": 1, "candidates": {}}\n', 2, "at least one candidate"),
         (SET + '{"id": 1, "candidates": [3]}\n', 2, "candidate 1 is not an object but 3"),
