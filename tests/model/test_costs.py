@@ -174,22 +174,3 @@ def test_all_lists_of_a_translation_system_with_four_features_are_proved() -> No
     nbest = swahili().select_features(swahili().names[:4])
     result = lpmert.minimize(nbest, method=Cells(), node_limit=100_000)
     assert (result.status, result.loss) == (Status.OPTIMAL, lpmert.evaluate(nbest, result).loss)
-
-
-@pytest.mark.parametrize("method", [name for name in FRACTIONS if name != "sweep"])
-def test_what_changes_every_loss_changes_the_optimum_alike(method: str) -> None:
-    one = problem("integers", "small", 7)
-    features, offsets, losses = one.features, np.array(one.offsets), one.statistics
-
-    def least(losses: FloatArray, copies: int = 1) -> float:
-        ends = np.cumsum([0, *np.tile(np.diff(offsets), copies)])
-        given = NBest(np.tile(features, (copies, 1)), ends, np.tile(losses, copies))
-        result = lpmert.minimize(given, method=method)
-        assert result.status is Status.OPTIMAL
-        return result.loss
-
-    optimum, extra = least(losses), np.arange(len(offsets) - 1.0) * 9 - 20
-    assert least(losses + np.repeat(extra, np.diff(offsets))) == optimum + extra.sum()
-    assert least(losses, 2) == 2 * optimum > 0
-    for factor in (3.0, 2.0**-300, 1e-100, 1e100):
-        assert least(losses * factor) == pytest.approx(optimum * factor, rel=1e-14)
