@@ -48,8 +48,10 @@ def subsets(
     """
     from lpmert.reporting import pictures
 
-    ask = partial(_subsets, at_most=at_most, search=search)
-    return _answered(search, out, ask, _subsets_report, drawn, pictures.subsets)
+    def find(ask: Any, data: Any, _: Unit) -> Any:
+        return _subsets(ask, data, at_most, search)
+
+    return _answered(search, out, find, _subsets_report, drawn, pictures.subsets)
 
 
 @command(
@@ -76,7 +78,7 @@ def ranges(
     """
     from lpmert.reporting import pictures
 
-    def find(ask: Any, data: Any) -> Any:
+    def find(ask: Any, data: Any, _: Unit) -> Any:
         return ask(lpmert.near_optimal, data, slack=slack, relative_to=relative_to, cones=cones)
 
     return _answered(search, out, find, _ranges_report, drawn, pictures.ranges)
@@ -90,7 +92,7 @@ def leave_one_out(search: Search, out: Output) -> int:
     on as many unseen lists from above, and is far too high for few lists. DATA is as for `lpmert solve`, with counts as
     losses.
     """
-    return _answered(search, out, lambda ask, data: ask(lpmert.leave_one_out, data), _left_out_report)
+    return _answered(search, out, lambda ask, data, _: ask(lpmert.leave_one_out, data), _left_out_report)
 
 
 @command(
@@ -112,8 +114,8 @@ def pareto(
     """
     from lpmert.reporting import pictures
 
-    def find(ask: Any, data: Any) -> Any:
-        numbers, unit = numbers_of(data, second, search), search.unit(data)
+    def find(ask: Any, data: Any, unit: Unit) -> Any:
+        numbers = numbers_of(data, second, search)
 
         def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
@@ -126,7 +128,7 @@ def pareto(
 def _answered(
     search: Search,
     out: Output,
-    find: Callable[[Any, Any], Any],
+    find: Callable[[Any, Any, Unit], Any],
     report: Callable[[Any, Unit, str], str],
     drawn: Picture | None = None,
     draw: Callable[[Any, Unit], Figure] | None = None,
@@ -134,13 +136,16 @@ def _answered(
     """Answer as other commands do; report: gets the answer, its unit, and the noun for the weights it is about."""
 
     def find_and_report(ask: Any, data: Any, unit: Unit, *_: None) -> tuple[Any, Text, str]:
-        found = find(ask, data)
+        found = find(ask, data, unit)
         weights = "weights" if search.region(data.names) is None else "weights of the region"
         return found, partial(report, found, unit, weights), ""
 
     if drawn is None or draw is None:
         return answer(search, out, find_and_report)
-    write = lambda found, _, unit: drawn.write(partial(draw, found, unit))  # noqa: E731
+
+    def write(found: Any, _: Any, unit: Unit) -> None:
+        drawn.write(partial(draw, found, unit))
+
     return answer(search, out, find_and_report, drawn.picture, draw=write)
 
 
