@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.suites.msr import decoded_loss
 from benchmarks.tables import Table
-from lpmert.methods.heuristic.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
+from lpmert.methods.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.model.nbest import NBest
 
 Words = NDArray[np.int64]

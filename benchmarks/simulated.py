@@ -16,7 +16,7 @@ import lpmert
 from benchmarks import datasets
 from benchmarks.harness import Answer, Dataset, Objective, Solver
 from benchmarks.lists import warm_up
-from lpmert.methods.heuristic.och import Och, Stabilised
+from lpmert.methods.direct_search import Och, Stabilised
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Method
 

@@ -15,11 +15,9 @@ from searches import short_descent
 
 import lpmert
 from lpmert import Lattices, Progress, Result, Status
-from lpmert.methods import Auto, groups
+from lpmert.methods import Auto, groups, lattices, lp_mert
 from lpmert.methods.cells import cells
 from lpmert.methods.choices import choices
-from lpmert.methods.lattice import nodes, search as lattice_search
-from lpmert.methods.lp_mert import method as lp_mert
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.checkpoint import CheckpointFile
 from lpmert.search.driver import solve
@@ -36,8 +34,7 @@ def long_searches(unit: int = SLICE) -> Iterator[None]:
         choices: {"SLICE": SLICE, "_ALONE": 0, "_UNIT": unit},
         groups: {"_ALONE": 0, "_BEGINNING": 0, "_TURN": 4 * SLICE, "_DESCENT_BUDGET": 500},
         lp_mert: {"SLICE_STEPS": 8},
-        lattice_search: {"_ALONE": 0, "_LOCAL_WORK": 0},
-        nodes: {"_UNIT": 1},
+        lattices: {"_ALONE": 0, "_LOCAL_WORK": 0, "_UNIT": 1},
     }
     with short_descent(one=True), pytest.MonkeyPatch.context() as context:
         for module, own in constants.items():
@@ -96,7 +93,7 @@ def search_lattices(seed: int, metric: str, **more: Any) -> Result:
 
 def open_lattices(*, comparisons: int) -> Any:
     """Let lattices stay open in a cone where listing their paths takes more comparisons a link."""
-    return patch.object(nodes, "COMPARISONS", comparisons)
+    return patch.object(lattices, "COMPARISONS", comparisons)
 
 
 def kept_search(kind: str, path: Path | None = None) -> Result:

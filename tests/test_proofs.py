@@ -19,7 +19,7 @@ import lpmert
 from lpmert import Problem, Region
 from lpmert.core import lay_minorant
 from lpmert.methods import LpMert
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle
+from lpmert.methods.lp_mert import AttainabilityOracle
 from lpmert.metrics.ratio import Budget
 from lpmert.model.presolve import fixed_point
 from lpmert.model.region import limits_of

@@ -15,7 +15,7 @@ from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

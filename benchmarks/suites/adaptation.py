@@ -23,7 +23,7 @@ from benchmarks.rows import Row, find
 from benchmarks.suites.msr import FOLDER, FOLDS, decoded_loss, fold, sparse_conversions, toy_lists
 from benchmarks.tables import Figure, Table
 from lpmert.errors import FloatArray
-from lpmert.methods.heuristic.sparse import (
+from lpmert.methods.sparse import (
     Boosting,
     MinimumSampleRisk,
     Perceptron,

@@ -16,9 +16,8 @@ from benchmarks.rows import Row, find
 from benchmarks.simulated import SIZE, Sentences, loop, translations
 from benchmarks.tables import Figure, Table, seconds
 from lpmert import Looped
-from lpmert.methods.heuristic.likelihood import Likelihood
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.risk import Annealing
+from lpmert.methods.direct_search import Och
+from lpmert.methods.surrogate_losses import Annealing, Likelihood
 from lpmert.model.problem import Problem
 from lpmert.search.method import Method
 

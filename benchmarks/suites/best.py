@@ -22,9 +22,8 @@ from benchmarks.tables import Table, number
 from lpmert.methods.auto import Auto
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
+from lpmert.methods.direct_search import CmaEs, Och
 from lpmert.methods.groups import Groups
-from lpmert.methods.heuristic.derivative_free import CmaEs
-from lpmert.methods.heuristic.och import Och
 from lpmert.result import Limits, Progress
 from lpmert.search.driver import solve
 from lpmert.search.method import Method

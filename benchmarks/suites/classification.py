@@ -22,7 +22,7 @@ from benchmarks.sources import source_of
 from benchmarks.tables import Table, number, seconds
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import Och
 from lpmert.model.nbest import NBest
 
 TIME_LIMIT = 20.0

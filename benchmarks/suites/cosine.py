@@ -14,7 +14,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.errors import FloatArray
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert import LpMert
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 

@@ -16,8 +16,7 @@ from benchmarks.plots import legend
 from benchmarks.rows import Row
 from benchmarks.tables import Figure, Table, number, table_of
 from lpmert.errors import IntArray
-from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
-from lpmert.methods.lp_mert.streams import Combination, TwoHalves
+from lpmert.methods.lp_mert import Combination, LpMert, LpMertSearch, TwoHalves
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent

@@ -16,7 +16,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

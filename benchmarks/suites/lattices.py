@@ -17,7 +17,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Table, mebibytes, number, seconds
 from lpmert.formats.lattices import load_lattices, n_best
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import Och
 from lpmert.model.graphs import Lattices
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.region import Region

@@ -16,7 +16,7 @@ from benchmarks.lists import by_method, loss, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
 from lpmert.lines.line_search import LineSearch
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import Och
 from lpmert.model.nbest import NBest
 
 LINES = 100

@@ -14,8 +14,7 @@ from benchmarks.lists import by_method, loss, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, LENGTHS, VARIANTS
 from benchmarks.tables import Table, number, seconds
-from lpmert.methods.lp_mert.attainability import PublishedSearch
-from lpmert.methods.lp_mert.method import LpMert, LpMertSearch
+from lpmert.methods.lp_mert import LpMert, LpMertSearch, PublishedSearch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent

@@ -15,15 +15,14 @@ from benchmarks.lists import by_method, loss
 from benchmarks.rows import Row
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
+from lpmert.methods.beam import Beam
 from lpmert.methods.cells.cells import Cells
 from lpmert.methods.choices.choices import Choices
-from lpmert.methods.exhaustive import Exhaustive
+from lpmert.methods.direct_search import Och
+from lpmert.methods.enumeration import Exhaustive, Sweep
 from lpmert.methods.groups import Groups
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.lp_mert.beam import Beam
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert import LpMert
 from lpmert.methods.mip import Mip
-from lpmert.methods.sweep import Sweep
 from lpmert.model.region import Region
 from lpmert.search.method import Method
 

@@ -25,9 +25,8 @@ from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.runs import permutation_test
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.likelihood import Likelihood
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.heuristic.risk import Annealing
+from lpmert.methods.direct_search import Och
+from lpmert.methods.surrogate_losses import Annealing, Likelihood
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

@@ -17,8 +17,7 @@ from benchmarks.lists import by_method, loss, solved
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds, table_of
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.derivative_free import EVALUATIONS, Grid, NelderMead, RandomSearch, Tpe
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import EVALUATIONS, Grid, NelderMead, Och, RandomSearch, Tpe
 from lpmert.methods.mip import Mip
 from lpmert.model.nbest import NBest
 

@@ -13,7 +13,7 @@ from benchmarks.rows import Row, find
 from benchmarks.suites.ablation import ALL_OFF, AS_PUBLISHED, VARIANTS
 from benchmarks.tables import Figure, Table, seconds
 from lpmert.methods.auto import Auto
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.lp_mert import LpMert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -17,7 +17,7 @@ from benchmarks.simulated import SIZE, SMALL, Sentences, loop, translations
 from benchmarks.tables import Figure, Table, seconds
 from lpmert import Looped
 from lpmert.errors import FloatArray
-from lpmert.methods.heuristic.och import Stabilised
+from lpmert.methods.direct_search import Stabilised
 from lpmert.model.problem import Problem
 
 if TYPE_CHECKING:

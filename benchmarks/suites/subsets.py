@@ -17,7 +17,7 @@ from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds, table_of
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import Och
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.result import Limits

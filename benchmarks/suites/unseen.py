@@ -15,8 +15,7 @@ from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.derivative_free import Grid
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import Grid, Och
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

@@ -18,9 +18,9 @@ from lpmert import Limits, Looped, Region
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.och import Och
-from lpmert.methods.lp_mert.beam import Beam
-from lpmert.methods.lp_mert.method import LpMert
+from lpmert.methods.beam import Beam
+from lpmert.methods.direct_search import Och
+from lpmert.methods.lp_mert import LpMert
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

@@ -223,7 +223,7 @@ def train(lists: _Training, out: Output) -> None:
     A base feature keeps the weight 1. Features stay sparse, so there may be a hundred thousand. DATA is as for `lpmert
     solve`. The JSON has the weights by name; `lpmert check --weights` reads it.
     """
-    from lpmert.methods.heuristic.sparse import Trainer
+    from lpmert.methods.sparse import Trainer
 
     trainer = configured(lists.method, lists.method_settings)
     settings = trainer.settings()

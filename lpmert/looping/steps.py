@@ -11,7 +11,7 @@ import numpy as np
 from lpmert.errors import FloatArray, RegionError
 from lpmert.looping.decoder import Measure
 from lpmert.methods.auto import Auto
-from lpmert.methods.heuristic.och import Iteration, Stabilised
+from lpmert.methods.direct_search import Iteration, Stabilised
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

@@ -12,8 +12,8 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.methods.cells.cells import Cells, CellsSearch
 from lpmert.methods.choices.choices import Choices, SharedChoices
+from lpmert.methods.enumeration import Sweep, too_wide
 from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
-from lpmert.methods.sweep import Sweep, too_wide
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem

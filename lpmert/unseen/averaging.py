@@ -19,7 +19,7 @@ from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.line_search import LossInCore, loss_of_form
 from lpmert.lines.local_search import Clock
-from lpmert.methods.heuristic.och import Och
+from lpmert.methods.direct_search import Och
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.catalogue import Catalogue

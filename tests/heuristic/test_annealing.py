@@ -17,8 +17,7 @@ from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
 from lpmert.methods import Annealing
-from lpmert.methods.heuristic.likelihood import AllHypotheses
-from lpmert.methods.heuristic.risk import SCHEDULES, annealed, risk_of
+from lpmert.methods.surrogate_losses import SCHEDULES, AllHypotheses, annealed, risk_of
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.search.driver import solve

@@ -16,10 +16,19 @@ import lpmert
 from lpmert import MethodError, NBest, Problem, Region
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
-from lpmert.methods import CmaEs, Comparator, Grid, Likelihood, Mira, NelderMead, Pro, RandomSearch, Tpe
-from lpmert.methods.heuristic import likelihood
-from lpmert.methods.heuristic.likelihood import VARIANCES, AllHypotheses, lists_of, negative_log_likelihood
-from lpmert.methods.heuristic.ranking import Walk
+from lpmert.methods import (
+    CmaEs,
+    Comparator,
+    Grid,
+    Likelihood,
+    Mira,
+    NelderMead,
+    Pro,
+    RandomSearch,
+    Tpe,
+    surrogate_losses,
+)
+from lpmert.methods.surrogate_losses import VARIANCES, AllHypotheses, Walk, lists_of, negative_log_likelihood
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta
 from lpmert.search.driver import solve
 from lpmert.system.deadline import Deadline
@@ -27,7 +36,7 @@ from lpmert.system.deadline import Deadline
 
 def objective(nbest: NBest, variance: float, weights: FloatArray) -> tuple[float, FloatArray]:
     lists = lists_of(Problem(nbest))
-    gold = likelihood.gold_rows(lists, likelihood.own_losses(SumOfLosses(), lists.statistics))
+    gold = surrogate_losses.gold_rows(lists, surrogate_losses.own_losses(SumOfLosses(), lists.statistics))
     return negative_log_likelihood(weights, lists, gold, lists.scale**2 / variance)
 
 
@@ -51,7 +60,7 @@ def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) 
     for start in (None, np.array([5.0, -5.0, 5.0])):
         found = Likelihood(variance=variance).run(problem, start, 0, Clock(problem))
         _, gradient = objective(nbest, variance, found.weights)
-        assert np.abs(gradient).max() <= 10 * likelihood.GRADIENT_TOLERANCE * nbest.n_lists
+        assert np.abs(gradient).max() <= 10 * surrogate_losses.GRADIENT_TOLERANCE * nbest.n_lists
 
 
 def logistic_regression(points: FloatArray, labels: np.ndarray, strength: float) -> FloatArray:
@@ -83,7 +92,7 @@ def test_the_prior_holds_in_the_callers_scaling() -> None:
 def test_for_bleu_the_gold_hypothesis_has_the_best_smoothed_sentence_bleu() -> None:
     # (4 4 3 3 2 2 1 1) is perfect; (3 4 2 3 1 2 0 1) has a smoothed BLEU of (3/4 * 3/4 * 2/3 * 1/2)^(1/4)
     statistics = np.array([[3, 4, 2, 3, 1, 2, 0, 1, 4], [4, 4, 3, 3, 2, 2, 1, 1, 4]], dtype=float)
-    assert likelihood.own_losses(Bleu(), statistics) == pytest.approx(
+    assert surrogate_losses.own_losses(Bleu(), statistics) == pytest.approx(
         [1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0]
     )
     assert statistics[0, 2] == 2.0  # the caller's array is left alone

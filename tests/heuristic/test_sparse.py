@@ -15,9 +15,8 @@ from shared import load, needs_shared
 import lpmert
 from lpmert import MethodError, NBest
 from lpmert.errors import FloatArray
-from lpmert.methods import Boosting, Comparator, MinimumSampleRisk, Perceptron
-from lpmert.methods.heuristic import sparse
-from lpmert.methods.heuristic.sparse import Line, SparseLineSearch, select, sparse_lists
+from lpmert.methods import Boosting, Comparator, MinimumSampleRisk, Perceptron, sparse
+from lpmert.methods.sparse import Line, SparseLineSearch, select, sparse_lists
 from lpmert.metrics import Metric, f_beta
 
 

@@ -14,8 +14,7 @@ from shared import needs_shared, shared
 
 import lpmert
 from lpmert import Lattices, Linear, NBest, Region, Status
-from lpmert.methods.lattice.nodes import Cone, Expander, Findings, all_mixes
-from lpmert.methods.lattice.search import LatticeSearch, Leaf
+from lpmert.methods.lattices import Cone, Expander, Findings, LatticeSearch, Leaf, all_mixes
 from lpmert.metrics.text import EditTexts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.catalogue import no_lists

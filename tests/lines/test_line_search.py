@@ -21,7 +21,7 @@ from lpmert.lines.descents import descend
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, lists_with_costs
 from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, Restarts, local_optima, powell
 from lpmert.methods import Och, Stabilised
-from lpmert.methods.heuristic.och import BEST, Iteration
+from lpmert.methods.direct_search import BEST, Iteration
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.driver import solve

@@ -22,10 +22,8 @@ import lpmert
 from lpmert import Problem, Status
 from lpmert.core import INFINITE_COST
 from lpmert.methods import Beam, Incumbent, LpMert, Task
-from lpmert.methods.lp_mert.attainability import PublishedSearch
-from lpmert.methods.lp_mert.beam import BeamSearch, Combinations, best_of_pairs
-from lpmert.methods.lp_mert.method import SavingTest
-from lpmert.methods.lp_mert.streams import OneList, Stream, TwoHalves, balanced_tree
+from lpmert.methods.beam import BeamSearch, Combinations, best_of_pairs
+from lpmert.methods.lp_mert import OneList, PublishedSearch, SavingTest, Stream, TwoHalves, balanced_tree
 from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")

@@ -29,9 +29,8 @@ from lpmert import DataError, MethodError, Problem, Status, core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods import Groups, Incumbent, Mip
-from lpmert.methods.exhaustive import attainable_selections
+from lpmert.methods.enumeration import attainable_selections, critical_directions
 from lpmert.methods.groups import independent_parts
-from lpmert.methods.sweep import critical_directions
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.method import Enumeration

@@ -31,7 +31,7 @@ from lpmert.methods.cells.nodes import (
     selection_search,
 )
 from lpmert.methods.choices.choices import ChoicesSearch, Loss, loss_for
-from lpmert.methods.lattice.search import LatticeSearch
+from lpmert.methods.lattices import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones

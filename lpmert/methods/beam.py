@@ -14,7 +14,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.lp_mert.attainability import AttainabilityOracle
+from lpmert.methods.lp_mert import AttainabilityOracle
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lists import sorted_lists
 from lpmert.search.method import Incumbent, Method, Search, Task

@@ -23,7 +23,7 @@ from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.local_search import Clock
-from lpmert.methods.heuristic.likelihood import lists_of, own_losses
+from lpmert.methods.surrogate_losses import lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest
@@ -439,7 +439,7 @@ class MinimumSampleRisk(Trainer):
     kept: int | None = option(None, "the paper's K: number of selected features; none for all", least=1)
     considered: int | None = option(None, "features tried: those that vary in the most lists; none for all", least=1)
     smoothing: float = option(0.06, "the paper's b: the loss is averaged so far on either side of a weight", above=0)
-    alpha: float = option(0.8, "of the selection, see select in lpmert.methods.heuristic.sparse", least=0, most=1)
+    alpha: float = option(0.8, "of the selection, see select in lpmert.methods.sparse", least=0, most=1)
     rounds: int = option(20, "most rounds over the features", least=1)
     base: str | None = option(None, "name of the base feature; none for the first one")
 
