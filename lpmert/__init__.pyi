@@ -15,7 +15,6 @@ from .errors import (
     RegionError as RegionError,
 )
 from .estimator import Reranker as Reranker
-from .findings import Cell as Cell, Diagnostic as Diagnostic, Evaluation as Evaluation
 from .formats.detect import read as read, write as write
 from .formats.judged import read_judged as read_judged
 from .formats.lattices import load_lattices as load_lattices, n_best as n_best
@@ -41,7 +40,16 @@ from .rashomon import (
 )
 from .reporting.page import report as report
 from .reranker import Reranked as Reranked, rerank as rerank, vote as vote
-from .result import Check as Check, Limits as Limits, Progress as Progress, Result as Result, Status as Status
+from .result import (
+    Cell as Cell,
+    Check as Check,
+    Diagnostic as Diagnostic,
+    Evaluation as Evaluation,
+    Limits as Limits,
+    Progress as Progress,
+    Result as Result,
+    Status as Status,
+)
 from .subsets import Subset as Subset, Subsets as Subsets, best_subsets as best_subsets
 from .unseen.leave_one_out import LeftOut as LeftOut, leave_one_out as leave_one_out
 from .unseen.tune import Tuned as Tuned, tune as tune

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lpmert.errors import MethodError, MetricError
-from lpmert.findings import ALL_ZERO
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
@@ -19,7 +18,7 @@ from lpmert.model.nbest import NBest, checked_lists
 from lpmert.model.problem import Problem
 from lpmert.quoting import WARNINGS, listed, quoted
 from lpmert.registry import METHODS
-from lpmert.result import Check, warned
+from lpmert.result import ALL_ZERO, Check, warned
 from lpmert.search.checkpoint import CheckpointFile
 from lpmert.search.driver import solve
 from lpmert.search.method import Method
@@ -32,11 +31,10 @@ from lpmert.workers import checked_backend, using_workers
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from lpmert.findings import Evaluation
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.region import Region
-    from lpmert.result import Callback, Limits, Result
+    from lpmert.result import Callback, Evaluation, Limits, Result
     from lpmert.values import Weights
 
 logger = logging.getLogger(__name__)

@@ -19,14 +19,13 @@ from numpy.typing import ArrayLike
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
-from lpmert.findings import Outcome
 from lpmert.metrics.ratio import WITHIN, Budget
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
 from lpmert.numeric.rounding import binary_places, decimals_of
 from lpmert.quoting import number, quoted
-from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
+from lpmert.result import Callback, Limits, Outcome, Progress, Result, Status, relative_gap
 from lpmert.search.driver import solve
 from lpmert.system.deadline import told, within
 from lpmert.values import finite_number, whole_number

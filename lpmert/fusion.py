@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.findings import Outcome, plain
 from lpmert.model.judged import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
-from lpmert.result import Status
+from lpmert.result import Outcome, Status, plain
 from lpmert.system.deadline import out_of_time, within
 from lpmert.unseen.estimate import corrected_reach
 from lpmert.values import Weights, weights_array, whole_number

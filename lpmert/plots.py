@@ -13,9 +13,8 @@ import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, MetricError
-from lpmert.findings import LOSS
 from lpmert.formats.weights import given_weights
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import LOSS, listed, quoted
 from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
 from lpmert.reporting.material import Material, changes as changed_lists

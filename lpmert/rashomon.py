@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
-from lpmert.findings import Outcome
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -34,7 +33,7 @@ from lpmert.numeric.lists import SortedLists, first_best, list_numbers
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
 from lpmert.quoting import listed, quoted
-from lpmert.result import Limits, OnStage, Result, Status
+from lpmert.result import Limits, OnStage, Outcome, Result, Status
 from lpmert.search.driver import Below, search_below, solve
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told, within

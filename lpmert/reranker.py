@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpmert.errors import DataError, IntArray
-from lpmert.findings import Outcome
 from lpmert.model.arrays import checked_sequence, is_missing
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import quoted
+from lpmert.result import Outcome
 
 if TYPE_CHECKING:
     from lpmert.values import Weights

@@ -1,14 +1,15 @@
-"""Limits, progress, status and result: the common interface of all methods."""
+"""Results, the parts that they share, and their JSON; limits, progress and status of a search."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +19,7 @@ from lpmert.errors import (
     IntArray,
     LpmertError as LpmertError,  # code that handles results also handles errors
 )
-from lpmert.findings import ALL_ZERO, LOSS, Cell, Diagnostic, Evaluation, Outcome, Unit, Weighted
-from lpmert.quoting import WARNINGS, listed, quoted
+from lpmert.quoting import LOSS, WARNINGS, Unit, listed, quoted
 
 if TYPE_CHECKING:
     from lpmert.system.deadline import Deadline
@@ -139,6 +139,130 @@ def relative_gap(loss: float, lower_bound: float | None) -> float | None:
     if lower_bound is None or loss <= lower_bound:
         return None if lower_bound is None else 0.0
     return (loss - lower_bound) / abs(loss) if loss else float("inf")
+
+
+class Outcome:
+    """Base of the dataclasses that calls return; each converts to JSON."""
+
+    json_properties: ClassVar[tuple[str, ...]] = ()
+    """Properties that JSON has in addition to the fields."""
+
+    json_omits: ClassVar[tuple[str, ...]] = ()
+    """Fields that JSON leaves out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON: weights are by name, and infinite numbers are `None`."""
+        found: dict[str, Any] = plain(self)
+        return found
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one JSON object."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=2)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the short report in notebooks."""
+        printer.text("..." if cycle else str(self))
+
+
+class Weighted(Outcome):
+    weights: FloatArray
+    names: tuple[str, ...]
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The weights by the names of the features."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
+
+    def _lines(self) -> list[str]:
+        width = max(map(len, self.names), default=0)
+        return [f"  {name:{width}}  {weight: .10g}" for name, weight in self.by_name.items()]
+
+
+BY_FEATURE = ("weights", "initial", "ranges", "centre")
+"""Arrays with an entry for each feature; JSON has them as mappings by name."""
+
+
+def plain(value: Any, names: tuple[str, ...] = ()) -> Any:
+    """Convert a value to plain numbers, strings, lists and dictionaries; names: of the features, unless it has them."""
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if is_dataclass(value):
+        names, own = getattr(value, "names", names), [one.name for one in fields(value)]
+        omitted = {*getattr(value, "json_omits", ()), *(["names"] if "weights" in own else [])}  # names become keys
+        shown = [*(name for name in own if name not in omitted), *getattr(value, "json_properties", ())]
+        found = {name: plain(getattr(value, name), names) for name in shown}
+        arrays = [name for name in BY_FEATURE if hasattr(getattr(value, name, None), "tolist")]
+        return {**found, **{name: dict(zip(names, found[name], strict=True)) for name in arrays}}
+    if hasattr(value, "items"):
+        return {key: plain(one, names) for key, one in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [plain(one, names) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A property of the lists or weights that makes a result less meaningful than it looks.
+
+    Parameters
+    ----------
+    code : str
+        `nothing-to-choose`, `leak`, `orientation`, `too-good`, `digits` or `all-zero`.
+    message : str
+        The finding and the remedy.
+    """
+
+    code: str
+    message: str
+
+
+_TIED = "all weights are 0, so all hypotheses of a list tie, and the first one counts; give one weight another value"
+ALL_ZERO = Diagnostic("all-zero", _TIED)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The loss of weights with ties broken as the problem says, and with ties at their best and worst.
+
+    selection [S] counts hypotheses from 0 within their list. `tied_lists` counts lists in which hypotheses with other
+    features come within rounding of the best score; `margin` is the least lead of a winner over hypotheses with other
+    features, `None` if no list has any, or if there are a million hypotheses or more. `loss_best_ties` and
+    `loss_worst_ties` are `None` if lists are tied and the metric is not additive. `inside`: whether the weights lie in
+    the region, if there is one. `rates`: the loss as rates (`accuracy`, `error_rate`), if the divisor is known.
+    """
+
+    loss: float
+    score: float
+    statistics: FloatArray
+    selection: IntArray
+    tied_lists: int
+    loss_best_ties: float | None
+    loss_worst_ties: float | None
+    margin: float | None
+    inside: bool = True
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The optimal cell around the returned weights: all weights with the same choices in lists that matter.
+
+    Parameters
+    ----------
+    ranges : array [D, 2]
+        For each weight the open interval in which it may vary, with all others fixed, without a change of choice in
+        any list whose hypotheses have different losses; ends may be infinite.
+    centre : array [D]
+        The Chebyshev centre of the intersection of the cell and the unit box, in canonical feature scaling, mapped back
+        and L1-normalised; in the scale of the weights if doubles cannot hold that.
+    margin : float
+        The least normalised margin at the centre.
+    """
+
+    ranges: FloatArray
+    centre: FloatArray
+    margin: float
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,11 @@ import numpy as np
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import MethodError, RegionError
-from lpmert.findings import Outcome
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import varying_columns
-from lpmert.result import Limits, OnStage, Result, Status
+from lpmert.result import Limits, OnStage, Outcome, Result, Status
 from lpmert.search.driver import search_below
 from lpmert.system.deadline import Deadline, told, within
 from lpmert.system.interrupts import Interrupts

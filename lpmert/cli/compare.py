@@ -16,8 +16,7 @@ from lpmert.cli.reports import Page, compared_report, tuned_report
 from lpmert.cli.running import Output, Text
 from lpmert.cli.search import HeldOut, OneSearch, Sources, StartOptions, WeightsOut, answer, command, configured
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
-from lpmert.findings import Unit
-from lpmert.quoting import duration, visible
+from lpmert.quoting import Unit, duration, visible
 from lpmert.reporting.tables import compared_verdict
 
 if TYPE_CHECKING:

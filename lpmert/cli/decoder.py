@@ -21,8 +21,7 @@ from lpmert.cli.options import argument, command, memory_limit, option, time_lim
 from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, interruptible, naming, put, say
 from lpmert.cli.search import WeightsOut
-from lpmert.findings import Unit
-from lpmert.quoting import listed, number, quoted, shortened
+from lpmert.quoting import Unit, listed, number, quoted, shortened
 from lpmert.system.deadline import Deadline
 from lpmert.system.interrupts import Interrupts
 

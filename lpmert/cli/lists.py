@@ -21,7 +21,6 @@ from lpmert.cli.reports import evaluation_report, verdict_line, weights_table
 from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
-from lpmert.findings import plain
 from lpmert.quoting import SHOWN_DECIMALS, counted, listed, visible
 from lpmert.registry import FORMATS
 from lpmert.system.deadline import Deadline
@@ -126,7 +125,7 @@ def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()
     each list, counted from 0; for lattices, it has the best path.
     """
     from lpmert.api import evaluated, problem_of
-    from lpmert.result import SCHEMA
+    from lpmert.result import SCHEMA, plain
 
     with naming(lists.name), Allowance().enforced(), delivering(out) as deliver:
         data = lists.read_whole()

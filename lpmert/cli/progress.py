@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import lpmert
 from lpmert.cli.running import Quiet, say
-from lpmert.findings import LOSS, Unit
-from lpmert.quoting import duration, percent, visible
+from lpmert.quoting import LOSS, Unit, duration, percent, visible
 from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:

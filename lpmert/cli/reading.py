@@ -15,8 +15,7 @@ import lpmert
 from lpmert.cli import values
 from lpmert.cli.options import argument, option
 from lpmert.cli.running import naming
-from lpmert.findings import LOSS, Unit
-from lpmert.quoting import counted, listed, quoted
+from lpmert.quoting import LOSS, Unit, counted, listed, quoted
 from lpmert.registry import FORMATS, METRICS
 
 if TYPE_CHECKING:

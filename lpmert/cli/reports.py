@@ -18,8 +18,7 @@ import click
 import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.running import UNLIMITED, Quiet, width_of, wrapped
-from lpmert.findings import LOSS, Unit
-from lpmert.quoting import SHOWN_DECIMALS, number, visible
+from lpmert.quoting import LOSS, SHOWN_DECIMALS, Unit, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
     bound,

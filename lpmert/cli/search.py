@@ -24,8 +24,7 @@ from lpmert.cli import options, progress, values
 from lpmert.cli.options import memory_limit, option, seed, time_limit
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Output, Quiet, Text, delivering, exit_code, interruptible, naming, put
-from lpmert.findings import Unit
-from lpmert.quoting import counted, listed, quoted
+from lpmert.quoting import Unit, counted, listed, quoted
 from lpmert.registry import METHODS, PROBLEM
 from lpmert.system.deadline import limited
 from lpmert.system.memory import Allowance

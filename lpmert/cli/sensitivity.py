@@ -17,8 +17,7 @@ from lpmert.cli.options import option
 from lpmert.cli.reports import Picture, grid, joined, verdict_line
 from lpmert.cli.running import Output, Text
 from lpmert.cli.search import Search, answer, command
-from lpmert.findings import Unit
-from lpmert.quoting import counted, number, shortened, visible
+from lpmert.quoting import Unit, counted, number, shortened, visible
 from lpmert.reporting.tables import bound
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from lpmert.cli.reports import Page, check_report, result_report
 from lpmert.cli.running import Output, Text, delivering, naming, say
 from lpmert.cli.search import RegionOptions, ScaledSearch, StartOptions, WeightsOut, answer, command, configured
 from lpmert.cli.sensitivity import best_with, counted_ties, numbers_of
-from lpmert.findings import LOSS, plain
+from lpmert.quoting import LOSS
 from lpmert.registry import METHODS
 from lpmert.system.deadline import Deadline, OutOfTime, heeding
 from lpmert.system.interrupts import Interrupts
@@ -27,7 +27,7 @@ from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
-    from lpmert.findings import Unit
+    from lpmert.quoting import Unit
 
 
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
@@ -224,6 +224,7 @@ def train(lists: _Training, out: Output) -> None:
     solve`. The JSON has the weights by name; `lpmert check --weights` reads it.
     """
     from lpmert.methods.sparse import Trainer
+    from lpmert.result import plain
 
     trainer = configured(lists.method, lists.method_settings)
     settings = trainer.settings()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from lpmert.errors import FloatArray
-from lpmert.findings import LOSS, Outcome, Unit
-from lpmert.result import SCHEMA, Result, Status
+from lpmert.quoting import LOSS, Unit
+from lpmert.result import SCHEMA, Outcome, Result, Status
 from lpmert.unseen.estimate import Interval, doubts
 
 

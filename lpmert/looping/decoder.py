@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError, FloatArray
-from lpmert.findings import LOSS
 from lpmert.formats.references import References, references_by_list
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.contract import metric_of
@@ -19,7 +18,7 @@ from lpmert.metrics.ratio import rates_of, unit_of
 from lpmert.metrics.text import TextCounter, reference_length, text_metric, text_unit
 from lpmert.model.converters import measure_texts
 from lpmert.model.nbest import NBest
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import LOSS, listed, quoted
 from lpmert.values import are_texts_by_name
 
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from lpmert.api import settings_of
 from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
-from lpmert.findings import Unit, Weighted
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.looping.decoder import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.journal import Journal
 from lpmert.looping.pool import Consistency, Pool, consistency, warning
 from lpmert.looping.steps import Step, Stepping, angle_between, check_first
 from lpmert.model.problem import Problem
-from lpmert.quoting import counted, listed, quoted
+from lpmert.quoting import Unit, counted, listed, quoted
+from lpmert.result import Weighted
 from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, told
 from lpmert.system.files import read_text
 from lpmert.system.interrupts import Interrupts

@@ -15,11 +15,10 @@ from fractions import Fraction
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray, MetricError
-from lpmert.findings import Unit
 from lpmert.metrics.base import BLEU, BUDGET, CHRF, FRACTION, Metric, RatioMetric, SumOfLosses, Wer
 from lpmert.numeric.lists import blocks_of_rows
 from lpmert.numeric.rational import EXACT_INTEGERS
-from lpmert.quoting import listed, quoted, shortened, visible
+from lpmert.quoting import Unit, listed, quoted, shortened, visible
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, F_COLUMNS, chrf_columns
 
 

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from lpmert.errors import MetricError
-from lpmert.findings import LOSS, Unit
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.metrics.ratio import Bleu, Chrf
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import LOSS, Unit, listed, quoted
 from lpmert.registry import BLEU_COLUMNS
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.findings import Diagnostic
 from lpmert.metrics.base import Metric, SumOfLosses
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import group_identical
@@ -25,6 +24,7 @@ from lpmert.numeric.lists import (
     rows_of_lists,
 )
 from lpmert.quoting import quoted
+from lpmert.result import Diagnostic
 
 _GAINS = re.compile(
     "correct|right|accuracy|acc|gain|reward|utility|bleu|chrf|comet|bleurt|bertscore|rouge|meteor|f1|precision|recall|"

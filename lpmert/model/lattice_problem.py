@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
-from lpmert.findings import Evaluation, Unit
 from lpmert.metrics.base import SumOfLosses, exact_loss
 from lpmert.metrics.ratio import ERROR_RATE, unit_of
 from lpmert.metrics.text import EditTexts, TextCounter, TextMetric, reference_length, source_of, text_metric, text_unit
@@ -24,7 +23,8 @@ from lpmert.model.region import Region
 from lpmert.numeric import rational
 from lpmert.numeric.lists import relative_to_first
 from lpmert.numeric.rounding import Rounding
-from lpmert.quoting import quoted
+from lpmert.quoting import Unit, quoted
+from lpmert.result import Evaluation
 from lpmert.system.memory import room_for
 from lpmert.workers import current_workers
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from lpmert.core import possible_winners
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.findings import Diagnostic, Evaluation, Unit
 from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
 from lpmert.metrics.contract import check_metric, check_statistics, metric_of
 from lpmert.metrics.ratio import rates_of, unit_of
@@ -26,7 +25,8 @@ from lpmert.model.reduction import reduce
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
 from lpmert.numeric.rounding import decimals_of
-from lpmert.quoting import quoted
+from lpmert.quoting import Unit, quoted
+from lpmert.result import Diagnostic, Evaluation
 from lpmert.system.memory import give_back, room_for
 from lpmert.values import weights_array
 

@@ -24,12 +24,11 @@ from lpmert.certificates.check.ranking import Measure, difference, least_lead, r
 from lpmert.certificates.format import RankingHeader, Record
 from lpmert.certificates.write.certify import certificate_writer
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.findings import Weighted
 from lpmert.model.judged import Judged, RankingMetric
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
 from lpmert.ranking.evaluation import summed
-from lpmert.result import Status
+from lpmert.result import Status, Weighted
 from lpmert.system.deadline import within
 from lpmert.values import checked_limits, whole_number
 

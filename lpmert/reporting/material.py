@@ -16,14 +16,13 @@ import numpy as np
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import Comparison
 from lpmert.errors import DataError, FloatArray
-from lpmert.findings import LOSS, Unit
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIES, Problem
-from lpmert.quoting import listed, quoted
+from lpmert.quoting import LOSS, Unit, listed, quoted
 from lpmert.reporting.lines import Lines, Profile, Surface, lines_of, profile, surface, windows
 from lpmert.result import Check, Result
 from lpmert.unseen.tune import Tuned

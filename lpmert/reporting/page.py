@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lpmert.errors import FloatArray
-    from lpmert.findings import Unit
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.graphs import WordGraphs
     from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.model.nbest import NBest
+    from lpmert.quoting import Unit
     from lpmert.result import Result
     from lpmert.values import Weights
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, MethodError
-from lpmert.findings import Unit
-from lpmert.quoting import listed
+from lpmert.quoting import Unit, listed
 from lpmert.system.files import atomic_writer
 
 if TYPE_CHECKING:

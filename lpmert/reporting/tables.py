@@ -6,13 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lpmert.findings import LOSS, Unit
-from lpmert.quoting import counted, duration, number, percent
+from lpmert.quoting import LOSS, Unit, counted, duration, number, percent
 
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Comparison, Entry, Expected
-    from lpmert.findings import Evaluation
-    from lpmert.result import Check, Result
+    from lpmert.result import Check, Evaluation, Result
     from lpmert.unseen.estimate import Estimate, Interval
     from lpmert.unseen.tune import Tuned
 

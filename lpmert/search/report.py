@@ -13,7 +13,6 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import IntArray
-from lpmert.findings import Cell, Diagnostic, Evaluation
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
@@ -21,7 +20,7 @@ from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.quoting import SHOWN_DECIMALS
-from lpmert.result import Result, Status
+from lpmert.result import Cell, Diagnostic, Evaluation, Result, Status
 from lpmert.search.incumbent import halved, in_scale_of, moved, normalised
 from lpmert.search.method import Method
 from lpmert.system.deadline import OutOfTime, heeding, out_of_time

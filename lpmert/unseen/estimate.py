@@ -20,7 +20,6 @@ from scipy.special import stdtrit
 
 from lpmert.api import problem_of
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.findings import Evaluation
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
@@ -29,7 +28,7 @@ from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.nbest import NBest, aligned_with, checked_lists
 from lpmert.model.region import Region
 from lpmert.quoting import WARNINGS, listed
-from lpmert.result import Limits
+from lpmert.result import Evaluation, Limits
 from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.unseen.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
 from lpmert.workers import current_workers

@@ -15,13 +15,12 @@ import numpy as np
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import FloatArray, LimitError, MethodError, MetricError, RegionError
-from lpmert.findings import Outcome
 from lpmert.metrics.base import AdditiveMetric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Distinct, Problem
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
-from lpmert.result import Limits, OnStage, Result, Status
+from lpmert.result import Limits, OnStage, Outcome, Result, Status
 from lpmert.search.driver import search_below, solve
 from lpmert.system.deadline import told
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from lpmert.api import problem_of, settings_of
 from lpmert.errors import FloatArray
-from lpmert.findings import LOSS, Unit, Weighted
 from lpmert.model.canonical import CallerWeights, Canonical
-from lpmert.result import Result, warned
+from lpmert.quoting import LOSS, Unit
+from lpmert.result import Result, Weighted, warned
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
 from lpmert.search.report import scaled_evaluation

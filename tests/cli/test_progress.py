@@ -15,9 +15,8 @@ from hypothesis import given, strategies as st
 
 from lpmert.cli.progress import HOW_TO_STOP, ProgressLog, header, picture, progress_line, shown
 from lpmert.cli.reports import result_report
-from lpmert.findings import Cell, Unit
-from lpmert.quoting import duration, number, percent
-from lpmert.result import Progress, Result, Status, relative_gap
+from lpmert.quoting import Unit, duration, number, percent
+from lpmert.result import Cell, Progress, Result, Status, relative_gap
 
 
 def progress(seconds: float, source: str = "", loss: float = 1767, bound: float | None = 1700, n: int = 12) -> Progress:

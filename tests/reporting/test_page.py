@@ -16,7 +16,7 @@ from pages import HOSTILE, hostile_lists, parts, reported
 from shared import ROOT
 
 import lpmert
-from lpmert.findings import LOSS
+from lpmert.quoting import LOSS
 from lpmert.reporting.lines import Surface
 
 pictures = Late("lpmert.reporting.pictures")

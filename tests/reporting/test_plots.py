@@ -13,7 +13,7 @@ from problems import random_nbest
 from refusals import refused
 
 import lpmert
-from lpmert.findings import Unit
+from lpmert.quoting import Unit
 from lpmert.reporting.lines import Surface
 
 pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of lpmert[report]")
