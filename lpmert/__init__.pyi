@@ -23,12 +23,12 @@ from .looping.decoder import Decoded as Decoded, Decoder as Decoder
 from .looping.loop import Iteration as Iteration, Looped as Looped, loop as loop
 from .looping.pool import Consistency as Consistency, Pool as Pool
 from .looping.programs import Command as Command, Worker as Worker
-from .model.converters import (
+from .model.graphs import Hypergraphs as Hypergraphs, Lattices as Lattices
+from .model.judgments import (
     from_choices as from_choices,
     from_classification as from_classification,
     from_groups as from_groups,
 )
-from .model.graphs import Hypergraphs as Hypergraphs, Lattices as Lattices
 from .model.nbest import NBest as NBest
 from .model.problem import Problem as Problem
 from .model.region import Linear as Linear, Region as Region

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.api import list_problem, many_searches, settings_of
 from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
-from lpmert.metrics.ratio import WITHIN, Budget
+from lpmert.metrics.base import WITHIN, Budget
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from lpmert.api import minimize
 from lpmert.errors import FloatArray, IntArray
-from lpmert.metrics.base import AdditiveMetric
-from lpmert.metrics.contract import metric_of
+from lpmert.metrics.base import AdditiveMetric, metric_of
 from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, frame_names, is_masked, is_missing, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.judged import Judged
+from lpmert.model.judgments import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
 from lpmert.result import Outcome, Status, plain
 from lpmert.system.deadline import out_of_time, within

@@ -142,14 +142,14 @@ METRICS = Registry(
     {
         "loss": "lpmert.metrics.base:SumOfLosses",
         "zero-one": "lpmert.metrics.base:ZeroOne",
-        "bleu": "lpmert.metrics.ratio:Bleu",
-        "chrf": "lpmert.metrics.ratio:Chrf",
-        "f1": "lpmert.metrics.ratio:f_beta",
+        "bleu": "lpmert.metrics.base:Bleu",
+        "chrf": "lpmert.metrics.base:Chrf",
+        "f1": "lpmert.metrics.base:f_beta",
         "wer": "lpmert.metrics.base:Wer",
         "cer": "lpmert.metrics.base:Cer",
-        "error-rate": "lpmert.metrics.ratio:error_rate",
-        "precision": "lpmert.metrics.ratio:precision",
-        "recall": "lpmert.metrics.ratio:recall",
+        "error-rate": "lpmert.metrics.base:error_rate",
+        "precision": "lpmert.metrics.base:precision",
+        "recall": "lpmert.metrics.base:recall",
     },
 )
 
@@ -167,12 +167,12 @@ FORMATS = Registry(
         "moses": "lpmert.formats.moses:MOSES",
         "mert": "lpmert.formats.moses:MERT",
         "best-of-n": "lpmert.formats.tables:BEST_OF_N",
-        "srilm": "lpmert.formats.speech_lists:SRILM",
+        "srilm": "lpmert.formats.utterances:SRILM",
         "slf": "lpmert.formats.lattices:SLF",
         "kaldi-lattice": "lpmert.formats.lattices:KALDI",
         "fst": "lpmert.formats.lattices:FST",
-        "scores": "lpmert.formats.speech_lists:SCORES",
-        "espnet": "lpmert.formats.speech_lists:ESPNET",
+        "scores": "lpmert.formats.utterances:SCORES",
+        "espnet": "lpmert.formats.utterances:ESPNET",
     },
 )
 

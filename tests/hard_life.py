@@ -35,7 +35,7 @@ from written_lists import DIALECTS, Content, content_of, put, small
 import lpmert
 from lpmert.cli.loop_file import read_config
 from lpmert.cli.main import COMMANDS
-from lpmert.formats.references import read_transcripts
+from lpmert.formats.utterances import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.registry import Registry
 

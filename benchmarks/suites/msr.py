@@ -20,7 +20,7 @@ from lpmert.comparing.runs import permutation_test
 from lpmert.errors import FloatArray
 from lpmert.formats.moses import read_moses
 from lpmert.methods.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
-from lpmert.metrics.contract import metric_by_name
+from lpmert.metrics.base import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.system.files import read_text
 

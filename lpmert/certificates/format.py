@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lpmert.errors import CertificateError, DataError
-from lpmert.formats.text import unique_keys
+from lpmert.formats.format import unique_keys
 from lpmert.quoting import LONGEST_REFUSAL, listed, shortened
 from lpmert.system.deadline import checkpoint, limited
 from lpmert.system.files import lines

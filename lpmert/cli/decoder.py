@@ -223,7 +223,7 @@ def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
     import numpy as np
 
-    from lpmert.formats.text import number_text
+    from lpmert.formats.format import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
     from lpmert.system.files import write_text
 
@@ -284,7 +284,7 @@ def _scored(
     nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]
 ) -> tuple[lpmert.NBest, str | lpmert.metrics.Metric]:
     """Return the lists with the statistics of a score, and the metric whose loss is 1 minus Moses' score."""
-    from lpmert.formats.text import Place
+    from lpmert.formats.format import Place
     from lpmert.metrics import Chrf, LinearFraction
 
     if score_type == "BLEU":
@@ -328,7 +328,7 @@ def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray |
 def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray) -> None:
     import numpy as np
 
-    from lpmert.formats.text import number_text
+    from lpmert.formats.format import number_text
     from lpmert.formats.weights import DECIMALS
 
     found = problem.evaluate(written)

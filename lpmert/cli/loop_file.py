@@ -17,7 +17,7 @@ from lpmert.cli.running import naming
 from lpmert.cli.search import RegionOptions, options_by_key
 from lpmert.cli.values import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
-from lpmert.formats.references import read_transcripts
+from lpmert.formats.utterances import read_transcripts
 from lpmert.formats.weights import read_weights
 from lpmert.looping.decoder import Decoder
 from lpmert.looping.loop import loop

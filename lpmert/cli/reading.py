@@ -209,7 +209,7 @@ class Reading:
 
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices: that of --metric, or the one that statistics or texts imply."""
-        from lpmert.metrics.contract import metric_of
+        from lpmert.metrics.base import metric_of
 
         on_texts = "references" in self.flags
         if isinstance(data, lpmert.NBest) and (on_texts or self.metric is None):
@@ -235,14 +235,13 @@ class Reading:
 
     def rates(self, unit: Unit, loss: float) -> dict[str, float]:
         """Return the error rate of a loss that was counted against references, if their length is known."""
-        from lpmert.metrics.ratio import ERROR_RATE
+        from lpmert.metrics.base import ERROR_RATE
 
         return {ERROR_RATE: unit.of(loss)} if "references" in self.flags and unit.counts else {}
 
     def unit(self, data: Data) -> Unit:
-        from lpmert.formats.references import references_by_list
-        from lpmert.metrics.contract import check_statistics, metric_of
-        from lpmert.metrics.ratio import rates_of, unit_of
+        from lpmert.formats.utterances import references_by_list
+        from lpmert.metrics.base import check_statistics, metric_of, rates_of, unit_of
         from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
 
         if "references" in self.flags and (not isinstance(data, lpmert.NBest) or self.summed_metric(data) == "loss"):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.text import Place
+from lpmert.formats.format import Place
 from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated

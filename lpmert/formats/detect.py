@@ -13,9 +13,9 @@ from lpmert.errors import DataError
 from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
 from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
 from lpmert.formats.graphs import kind_of_graph
-from lpmert.formats.references import utterance_files, with_references
 from lpmert.formats.rows import format_of_name, json_kind
 from lpmert.formats.tables import read_table
+from lpmert.formats.utterances import utterance_files, with_references
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted

@@ -12,10 +12,9 @@ import numpy as np
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
-from lpmert.formats.format import Pool
+from lpmert.formats.format import Place, Pool, json_document, placed_lines, unpacked, words_of
 from lpmert.formats.rows import format_of_name
-from lpmert.formats.text import Place, json_document, placed_lines, unpacked, words_of
-from lpmert.model.judged import Judged, rows_by_query
+from lpmert.model.judgments import Judged, rows_by_query
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.system.files import head_of, read_text

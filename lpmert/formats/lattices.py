@@ -19,7 +19,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import Names, Wanted, matched
-from lpmert.formats.format import Format, Paths, Pool
+from lpmert.formats.format import Format, Paths, Pool, unpacked
 from lpmert.formats.graphs import (
     EPSILON_WORDS,
     NULL,
@@ -34,12 +34,11 @@ from lpmert.formats.graphs import (
     read_symbols,
     slf_lattices,
 )
-from lpmert.formats.references import References, references_by_list, utterance_files, utterance_of
-from lpmert.formats.text import unpacked
+from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.weights import given_weights
 from lpmert.model.arrays import checked_sequence, places_of
-from lpmert.model.converters import measure_texts
 from lpmert.model.graphs import Lattices, Texts, WordGraphs
+from lpmert.model.judgments import measure_texts
 from lpmert.model.lattice_problem import best_through, exact_scores
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted

@@ -19,9 +19,21 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.formats.format import Format, Paths, Pool, rows_by_column
+from lpmert.formats.format import (
+    WHITE,
+    WORD,
+    Format,
+    Paths,
+    Place,
+    Pool,
+    is_word,
+    number_text,
+    placed_lines,
+    plain_numbers,
+    rows_by_column,
+    words_of,
+)
 from lpmert.formats.rows import Cell, Piece, blocks_of, first_of, read_block, runs_of
-from lpmert.formats.text import WHITE, WORD, Place, is_word, number_text, placed_lines, plain_numbers, words_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated

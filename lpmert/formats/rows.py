@@ -24,7 +24,7 @@ import numpy as np
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.columns import Block, Columns, Table
-from lpmert.formats.text import Place, unique_keys, unpacked
+from lpmert.formats.format import Place, unique_keys, unpacked
 from lpmert.model.arrays import as_array
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES

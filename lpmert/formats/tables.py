@@ -30,9 +30,8 @@ from lpmert.formats.columns import (
     losses_of_gains,
     truth_as_numbers,
 )
-from lpmert.formats.format import Format, Pool
+from lpmert.formats.format import Format, Place, Pool, number_text, plain_numbers, trouble_of_number, warn_of_quotes
 from lpmert.formats.rows import import_parquet, in_blocks, json_kind, json_records, open_table, runs_of
-from lpmert.formats.text import Place, number_text, plain_numbers, trouble_of_number, warn_of_quotes
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError, FloatArray
-from lpmert.formats.references import References, references_by_list
-from lpmert.metrics.base import Metric, SumOfLosses
-from lpmert.metrics.contract import metric_of
-from lpmert.metrics.ratio import rates_of, unit_of
+from lpmert.formats.utterances import References, references_by_list
+from lpmert.metrics.base import Metric, SumOfLosses, metric_of, rates_of, unit_of
 from lpmert.metrics.text import TextCounter, reference_length, text_metric, text_unit
-from lpmert.model.converters import measure_texts
+from lpmert.model.judgments import measure_texts
 from lpmert.model.nbest import NBest
 from lpmert.quoting import LOSS, listed, quoted
 from lpmert.values import are_texts_by_name

@@ -16,7 +16,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.formats.arrays import read_npz, write_npz
-from lpmert.formats.references import made_folder
+from lpmert.formats.utterances import made_folder
 from lpmert.looping.decoder import Decoded
 from lpmert.looping.steps import Step
 from lpmert.quoting import quoted

@@ -31,7 +31,7 @@ from lpmert.values import checked_limits, named_weights, real_number, whole_numb
 from lpmert.workers import using_workers
 
 if TYPE_CHECKING:
-    from lpmert.formats.references import References
+    from lpmert.formats.utterances import References
     from lpmert.metrics.base import Metric
     from lpmert.metrics.text import TextMetric
     from lpmert.model.region import Region

@@ -22,8 +22,8 @@ import numpy as np
 
 from lpmert.errors import DataError, DecoderError, reason_of
 from lpmert.formats.detect import read
-from lpmert.formats.references import References
-from lpmert.formats.text import Place, unique_keys
+from lpmert.formats.format import Place, unique_keys
+from lpmert.formats.utterances import References
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.looping.decoder import Decoded, check_references
 from lpmert.model.nbest import NBest

@@ -12,9 +12,16 @@ import numpy as np
 
 from lpmert.core import possible_winners
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
-from lpmert.metrics.contract import check_metric, check_statistics, metric_of
-from lpmert.metrics.ratio import rates_of, unit_of
+from lpmert.metrics.base import (
+    AdditiveMetric,
+    Metric,
+    check_metric,
+    check_statistics,
+    exact_loss,
+    metric_of,
+    rates_of,
+    unit_of,
+)
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
 from lpmert.model.data_warnings import data_warnings
 from lpmert.model.evaluation import Evaluator, ranges_of_weights

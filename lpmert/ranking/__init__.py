@@ -1,7 +1,7 @@
 """Weights that rank judged documents best: NDCG, MRR, average precision and recall at k, found and proved."""
 
 from lpmert.certificates.check.ranking import VerifiedRanking as VerifiedRanking, verify as verify
-from lpmert.model.judged import Judged as Judged, RankingMetric as RankingMetric
+from lpmert.model.judgments import Judged as Judged, RankingMetric as RankingMetric
 from lpmert.ranking.evaluation import evaluate as evaluate
 from lpmert.ranking.search import (
     Curve as Curve,

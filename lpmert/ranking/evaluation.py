@@ -8,7 +8,7 @@ from math import fsum
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.model.judged import Judged, Parts, RankingMetric, rows_by_query
+from lpmert.model.judgments import Judged, Parts, RankingMetric, rows_by_query
 from lpmert.numeric.rounding import in_decimals
 from lpmert.quoting import listed, quoted
 from lpmert.values import Weights, weights_array

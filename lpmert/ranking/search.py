@@ -24,7 +24,7 @@ from lpmert.certificates.check.ranking import Measure, difference, least_lead, r
 from lpmert.certificates.format import RankingHeader, Record
 from lpmert.certificates.write.certify import certificate_writer
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
-from lpmert.model.judged import Judged, RankingMetric
+from lpmert.model.judgments import Judged, RankingMetric
 from lpmert.numeric.lp import MarginProgram
 from lpmert.numeric.rounding import in_decimals
 from lpmert.ranking.evaluation import summed

@@ -14,9 +14,9 @@ from written_lists import FEATURES, SCORES, Content, put, small
 
 import lpmert
 from lpmert import DataError, NBest, read, read_judged
-from lpmert.formats.references import read_transcripts, utterance_files
+from lpmert.formats.utterances import read_transcripts, utterance_files
 from lpmert.formats.weights import settings_text
-from lpmert.model.converters import measure_texts
+from lpmert.model.judgments import measure_texts
 
 pandas = Late("pandas")
 

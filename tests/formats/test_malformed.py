@@ -18,7 +18,7 @@ from test_reading import FORM_3, KEYED, MOSES, SPARSE, SPOKEN, at, ranks
 from written_lists import DIALECTS, FEATURES, PACKINGS, SCORES, TOO_LARGE, Content, content_of, put
 
 from lpmert import DataError, NBest, read, read_judged
-from lpmert.formats.references import read_transcripts
+from lpmert.formats.utterances import read_transcripts
 from lpmert.formats.weights import read_weights
 
 Row = tuple[Content, int | None, str]  # what a file holds, the line that is wrong, and what the message says

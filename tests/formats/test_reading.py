@@ -18,8 +18,8 @@ from written_lists import FEATURES, SCORES, Content, frame, put, same
 from lpmert import DataError, NBest, read, read_judged
 from lpmert.formats.detect import detect
 from lpmert.formats.moses import load_mert_data, merge_sparse
-from lpmert.formats.references import read_transcripts
-from lpmert.metrics.ratio import BLEU_COLUMNS
+from lpmert.formats.utterances import read_transcripts
+from lpmert.metrics.base import BLEU_COLUMNS
 from lpmert.metrics.text import BleuTexts
 from lpmert.ranking import Judged, evaluate
 from lpmert.system.files import lines, read_text

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from lpmert.errors import DataError
 from lpmert.model.arrays import MAGNITUDE_LIMIT
-from lpmert.model.converters import from_choices, from_classification, from_groups
+from lpmert.model.judgments import from_choices, from_classification, from_groups
 from lpmert.model.nbest import NBest
 
 FEATURES = np.array([[1.0, 0.0], [0.5, 2.0], [3.0, 1.0], [0.0, -1.0], [4.0, 4.0]])

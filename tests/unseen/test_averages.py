@@ -17,7 +17,7 @@ import lpmert
 from lpmert import DataError, Lattices, Linear, NBest, Problem, Region, core
 from lpmert.lines.line_search import ADDITIVE, LossInCore
 from lpmert.methods import Averaging, Och
-from lpmert.metrics.contract import metric_by_name
+from lpmert.metrics.base import metric_by_name
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.driver import solve

@@ -14,7 +14,7 @@ from problems import changed_in, noise, random_nbest
 from shared import ROOT
 
 import lpmert
-from lpmert.metrics.contract import metric_by_name
+from lpmert.metrics.base import metric_by_name
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.system.deadline import Deadline
 from lpmert.unseen import estimate as estimates

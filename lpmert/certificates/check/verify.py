@@ -20,8 +20,7 @@ from lpmert.certificates.check.regions import basis_of, check_equations
 from lpmert.certificates.check.tree import check_tree
 from lpmert.certificates.format import CertificateReader, Header, agreeing, typed
 from lpmert.errors import CertificateError
-from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
-from lpmert.metrics.contract import check_statistics, metric_of
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
 from lpmert.numeric.lists import varying_columns
 from lpmert.quoting import counted

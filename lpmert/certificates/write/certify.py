@@ -34,8 +34,7 @@ from lpmert.certificates.format import (
 from lpmert.certificates.write.attainability import Anywhere
 from lpmert.certificates.write.tree import Undercut, grow_boxes, grow_selections
 from lpmert.errors import CertificateError, DataError, MethodError
-from lpmert.metrics.base import Metric
-from lpmert.metrics.contract import metric_of
+from lpmert.metrics.base import Metric, metric_of
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import column_scales, independent_columns
