@@ -4,6 +4,8 @@ from .budgets import Front as Front, pareto as pareto, within_budget as within_b
 from .certificates.check.verify import Verified as Verified, verify as verify
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison
+from .comparing.cross_validation import LeftOut as LeftOut, leave_one_out as leave_one_out
+from .comparing.tune import Tuned as Tuned, tune as tune
 from .errors import (
     CertificateError as CertificateError,
     DataError as DataError,
@@ -19,10 +21,15 @@ from .formats.detect import read as read, write as write
 from .formats.judged import read_judged as read_judged
 from .formats.lattices import load_lattices as load_lattices, n_best as n_best
 from .formats.tables import to_columns as to_columns
-from .looping.decoder import Decoded as Decoded, Decoder as Decoder
+from .interpretable import (
+    Subset as Subset,
+    Subsets as Subsets,
+    best_subsets as best_subsets,
+    whole_weights as whole_weights,
+)
+from .looping.decoders import Command as Command, Decoded as Decoded, Decoder as Decoder, Worker as Worker
 from .looping.loop import Iteration as Iteration, Looped as Looped, loop as loop
 from .looping.pool import Consistency as Consistency, Pool as Pool
-from .looping.programs import Command as Command, Worker as Worker
 from .model.graphs import Hypergraphs as Hypergraphs, Lattices as Lattices
 from .model.judgments import (
     from_choices as from_choices,
@@ -50,9 +57,5 @@ from .result import (
     Result as Result,
     Status as Status,
 )
-from .subsets import Subset as Subset, Subsets as Subsets, best_subsets as best_subsets
-from .unseen.leave_one_out import LeftOut as LeftOut, leave_one_out as leave_one_out
-from .unseen.tune import Tuned as Tuned, tune as tune
-from .whole import whole_weights as whole_weights
 
 __version__: str

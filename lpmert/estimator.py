@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.api import minimize
+from lpmert.comparing.tune import Tuned, tune
 from lpmert.errors import FloatArray, IntArray
 from lpmert.metrics.base import AdditiveMetric, metric_of
 from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, frame_names, is_masked, is_missing, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.unseen.tune import Tuned, tune
 from lpmert.values import whole_number
 
 try:

@@ -14,12 +14,12 @@ import numpy as np
 from lpmert.api import problem_of
 from lpmert.errors import DataError, MetricError
 from lpmert.formats.weights import given_weights
+from lpmert.interpretable import Subsets
 from lpmert.quoting import LOSS, listed, quoted
 from lpmert.rashomon import NearOptimal
 from lpmert.reporting import pictures
 from lpmert.reporting.material import Material, changes as changed_lists
 from lpmert.result import Result
-from lpmert.subsets import Subsets
 from lpmert.values import weights_array
 
 if TYPE_CHECKING:

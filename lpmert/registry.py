@@ -131,7 +131,7 @@ METHODS = Registry(
         "boosting": "lpmert.methods.sparse:Boosting",
         "pro": "lpmert.methods.surrogate_losses:Pro",
         "mira": "lpmert.methods.surrogate_losses:Mira",
-        "average": "lpmert.unseen.averaging:Averaging",
+        "average": "lpmert.comparing.averaging:Averaging",
     },
 )
 

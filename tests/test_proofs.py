@@ -18,6 +18,7 @@ from shared import ROOT
 import lpmert
 from lpmert import Problem, Region
 from lpmert.core import lay_minorant
+from lpmert.interpretable import _narrowed, _relaxed
 from lpmert.methods import LpMert
 from lpmert.methods.lp_mert import AttainabilityOracle
 from lpmert.metrics.base import Budget
@@ -26,7 +27,6 @@ from lpmert.model.region import limits_of
 from lpmert.numeric import rational
 from lpmert.numeric.cone import Cap, covering_cones, enclosing_cone, project
 from lpmert.numeric.lists import rounding_bound
-from lpmert.whole import _narrowed, _relaxed
 
 PROOFS = ROOT / "proofs"
 PAGES = sorted(path for path in PROOFS.glob("*.md") if path.name != "README.md")

@@ -12,12 +12,12 @@ from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES
 from benchmarks.suites.unseen import differences, of_source, split, spread
 from benchmarks.tables import Table, seconds
+from lpmert.comparing.cross_validation import folds_of
 from lpmert.errors import FloatArray
+from lpmert.interpretable import best_subsets
 from lpmert.methods.auto import Auto
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
-from lpmert.subsets import best_subsets
-from lpmert.unseen.estimate import folds_of
 
 SPLITS = 4
 FOLDS = 3

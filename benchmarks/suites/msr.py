@@ -16,7 +16,7 @@ from benchmarks.plots import panels
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds, table_of
 from lpmert.comparing import REPLICATIONS
-from lpmert.comparing.runs import permutation_test
+from lpmert.comparing.compare import permutation_test
 from lpmert.errors import FloatArray
 from lpmert.formats.moses import read_moses
 from lpmert.methods.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained

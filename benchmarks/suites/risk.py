@@ -22,7 +22,7 @@ from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.comparing import REPLICATIONS
-from lpmert.comparing.runs import permutation_test
+from lpmert.comparing.compare import permutation_test
 from lpmert.errors import FloatArray
 from lpmert.methods.auto import Auto
 from lpmert.methods.direct_search import Och

@@ -14,14 +14,14 @@ from benchmarks.lists import by_method
 from benchmarks.rows import Row, find
 from benchmarks.sources import SOURCES, Source
 from benchmarks.tables import Table, seconds
+from lpmert.comparing.averaging import TEMPERATURE, average_weights
+from lpmert.comparing.cross_validation import corrected_reach
 from lpmert.methods.auto import Auto
 from lpmert.methods.direct_search import Grid, Och
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve
-from lpmert.unseen.averaging import TEMPERATURE, average_weights
-from lpmert.unseen.estimate import corrected_reach
 
 SPLITS = 10
 TIME_LIMIT = 3.0

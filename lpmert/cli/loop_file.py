@@ -19,9 +19,8 @@ from lpmert.cli.values import check_keys, read_toml, values_of
 from lpmert.errors import DataError, DecoderError, RegionError
 from lpmert.formats.utterances import read_transcripts
 from lpmert.formats.weights import read_weights
-from lpmert.looping.decoder import Decoder
+from lpmert.looping.decoders import Command, Decoder, Worker
 from lpmert.looping.loop import loop
-from lpmert.looping.programs import Command, Worker
 from lpmert.model.region import Region
 from lpmert.quoting import quoted
 from lpmert.values import are_texts, named_weights

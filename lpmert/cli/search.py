@@ -199,7 +199,7 @@ class HeldOut:
             return search.load(out), None, None
         aside = search.held_out(self.held_out, self.held_out_references)
         data, others = search.load(out), aside.load(out)
-        from lpmert.unseen.estimate import held_out_like
+        from lpmert.comparing.cross_validation import held_out_like
 
         with naming(aside.name):
             return data, held_out_like(others, data), aside.unit(others)

@@ -1,12 +1,21 @@
-"""`compare`: methods and weights of other tools on the same lists, and their distance to the optimum."""
+"""`compare`: methods and weights of other tools on the same lists, with significance tests and cross-validation.
+
+In cross-validation, every fit uses its training lists alone: their scale, their first weights, their settings. It does
+not start from the caller's initial weights, because these may come from the held-out lists.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, count, product
 from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr
 
 from lpmert.api import method_of, problem_of
 from lpmert.comparing import (
@@ -17,27 +26,337 @@ from lpmert.comparing import (
     REPLICATIONS,
     SEEDS,
 )
-from lpmert.comparing.comparison import OPTIMUM, Comparison, Entry, Run, best_of
-from lpmert.comparing.cross_validation import Refits, expected, fit_and_judge
-from lpmert.comparing.runs import Judge, collect, run_once, sources
-from lpmert.errors import DataError, MethodError
+from lpmert.comparing.comparison import OPTIMUM, Comparison, CrossValidation, Entry, Expected, Run, best_of
+from lpmert.comparing.cross_validation import (
+    TOO_FEW,
+    Material,
+    Split,
+    chosen_statistics,
+    corrected_error,
+    data_of,
+    interval_of,
+    like,
+    one_thread,
+    shares,
+    summed,
+    unseen,
+)
+from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
-from lpmert.metrics.base import Metric
+from lpmert.metrics.base import Metric, losses_of_totals
 from lpmert.metrics.text import TextMetric
 from lpmert.model.arrays import checked_sequence
+from lpmert.model.canonical import CallerWeights
 from lpmert.model.graphs import WordGraphs
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
-from lpmert.result import Callback, Limits, Result
+from lpmert.quoting import quoted, repeated
+from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import check_fits, solve
 from lpmert.search.method import Method
-from lpmert.system.deadline import told
+from lpmert.system.deadline import Deadline, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
-from lpmert.unseen.estimate import TOO_FEW, Material, Split, unseen
 from lpmert.values import Weights, checked_limits, whole_number
-from lpmert.workers import checked_backend, using_workers
+from lpmert.workers import SERIAL, Pending, checked_backend, current_workers, using_workers
+
+logger = logging.getLogger("lpmert")
+
+_BLOCK = 1_000_000  # random numbers that are drawn at a time
+
+
+def permutation_test(
+    metric: Metric, first: FloatArray, second: FloatArray, *, replications: int = REPLICATIONS, seed: int = 0
+) -> float:
+    """Return the p-value of the difference in loss between two sets of statistics [S, K], paired by list.
+
+    Each replication swaps the two in random lists. The p-value is the share of replications whose absolute difference
+    is at least the observed one, where the data count as one more replication. Raises `DataError` if the shapes differ.
+    Source: approximate randomisation, Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989.
+    """
+    if first.shape != second.shape or first.ndim != 2 or not len(first):
+        raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
+    rng, size = np.random.default_rng(seed), max(1, _BLOCK // first.size)
+
+    def differences(swapped: FloatArray) -> FloatArray:
+        """Return the absolute differences in loss [n] after swapping the lists that are 1 in rows [n, S]."""
+        moved = swapped @ (second - first)
+        one = losses_of_totals(metric, first.sum(axis=0) + moved)
+        return np.asarray(np.abs(one - losses_of_totals(metric, second.sum(axis=0) - moved)))
+
+    least = float(differences(np.zeros((1, len(first))))[0])
+    least -= 1e-12 * max(1.0, least)  # sums in another order differ by rounding
+    extreme = 0
+    for begin in range(0, replications, size):
+        swapped = rng.random((min(size, replications - begin), len(first))) < 0.5
+        extreme += int(np.count_nonzero(differences(swapped.astype(np.float64)) >= least))
+    return (extreme + 1) / (replications + 1)
+
+
+def corrected_test(values: FloatArray, ratio: float) -> float | None:
+    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0.
+
+    1 if all values are 0, `None` if they are equal otherwise.
+    """
+    if not np.ptp(values):
+        return None if values[0] else 1.0
+    return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
+
+
+Given = tuple[CallerWeights, Status | None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """An entry of a comparison.
+
+    find: returns weights [D] for a problem, limits, initial weights [D] and a seed, and how the run ended if a method
+    ran. random: whether the seed matters. fixed: whether the weights are known before. remembers: whether they depend
+    on earlier runs.
+    """
+
+    name: str
+    settings: str
+    random: bool
+    find: Callable[[AnyProblem, Limits, CallerWeights | None, int], Given]
+    fixed: bool = False
+    remembers: bool = False
+
+
+def sources(
+    methods: Iterable[tuple[str | None, Method]],
+    weights: Mapping[str, Weights | str | Path],
+    functions: Mapping[str, Callable[[Material, int], Weights]],
+    problem: AnyProblem,
+) -> list[Source]:
+    """Return the entries of a comparison, methods first; methods without a name get their own.
+
+    Raises `MethodError` for names that occur twice, `DataError` for weights that do not fit.
+    """
+    found = [of_method(method, name) for name, method in methods]
+    found += [of_weights(name, given, problem) for name, given in weights.items()]
+    found += [of_function(name, function) for name, function in functions.items()]
+    twice = repeated(source.name for source in found)
+    if twice is not None:
+        raise MethodError(f"{quoted(twice)} is compared twice; give each its own name")
+    if not found:
+        raise MethodError("nothing to compare; give at least one method")
+    return found
+
+
+def of_method(method: Method, name: str | None = None) -> Source:
+
+    def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
+        result = solve(method, problem, limits, None, seed, initial)
+        return CallerWeights(result.weights), result.status
+
+    return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)
+
+
+def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) -> Source:
+    """Return given weights as a source; raises `DataError` unless they fit."""
+    try:
+        given = problem.checked_weights(given_weights(weights, name))
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    return Source(name, "weights", False, lambda *_: (given, None), fixed=True)
+
+
+def of_function(name: str, function: Callable[[Material, int], Weights]) -> Source:
+
+    def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
+        return problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None
+
+    return Source(name, "function", True, find)
+
+
+Named = list[tuple[str, Run]]  # runs with the names of their sources
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Runs sources on a problem, and evaluates their weights on it and on held-out lists."""
+
+    problem: AnyProblem
+    held_out: AnyProblem | None
+
+    def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
+        clock = Deadline()
+        weights, status = source.find(self.problem, limits, initial, seed)
+        seconds = clock.seconds
+        training = self.problem.evaluate(weights)
+        test = None if self.held_out is None else self.held_out.evaluate(weights)
+        return Run(
+            weights=weights,
+            loss=training.loss,
+            score=training.score,
+            tied_lists=training.tied_lists,
+            inside=self.problem.inside(weights),
+            held_out_loss=None if test is None else test.loss,
+            seconds=seconds,
+            seed=seed if source.random else None,
+            status=status,
+            chosen=chosen_statistics(self.problem, weights, training),
+            held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, test),
+        )
+
+    def p_value(self, first: Run, other: Run, seed: int) -> float:
+        """Return the p-value of the difference between two runs, on the held-out lists if there are any."""
+        chosen = [one.chosen if one.held_out_chosen is None else one.held_out_chosen for one in (first, other)]
+        return permutation_test(self.problem.metric, *chosen, seed=seed)
+
+
+def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:
+    with one_thread():
+        return [(task[0].name, judge.run(*task))]
+
+
+def collect(
+    unit: Callable[[Any, Any], Named],
+    context: object,
+    tasks: Sequence[object],
+    runs: dict[str, list[Run]],
+    on_runs: Callable[[Named], object],
+    interrupts: Interrupts,
+    memory: Allowance | None = None,
+) -> bool:
+    """Run all tasks and collect their runs by name, in order; return whether all were done.
+
+    unit: runs a task; context: the value that all units share. on_runs: called with the named runs of each task; a true
+    return value stops. memory: allowance of this process; no more tasks run once it is spent.
+    """
+    workers, over = current_workers(), False
+    pending: list[Pending[Named]] = []
+    # set once for all: threads that each set and reset the limit would undo each other's
+    with one_thread(), Deadline(stop=lambda: over or interrupts.pressed, memory=memory).running() as deadline:
+        try:
+            shared = workers.share(context)
+            pending = [workers.submit(unit, shared, task) for task in tasks]
+            for one in pending:
+                in_time = one.in_time()
+                if deadline.out_of_memory:  # this run may have been cut short
+                    logger.warning("the memory limit is near; the runs so far are compared")
+                    return False
+                if not in_time:
+                    return False
+                found = one.answer()
+                if interrupts.pressed and workers is not SERIAL:
+                    return False  # an interrupted run would look like one that a limit stopped
+                for name, run in found:
+                    if run.status is Status.INTERRUPTED:
+                        runs.setdefault(name, [run])  # only if it is the first: it must not count beside complete runs
+                        return False
+                for name, run in found:
+                    runs.setdefault(name, []).append(run)
+                if on_runs(found):
+                    return False
+        except KeyboardInterrupt:
+            logger.info("interrupted; the runs so far are compared")
+            return False
+        finally:
+            over = True  # stops threads that are still running
+            for one in pending:
+                one.give_up()
+    return True
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Fits of every source and of the optimum to all lists outside a fold, evaluated on the lists of the fold.
+
+    optimum_limits: the time limit is divided among the fits.
+    """
+
+    problem: AnyProblem
+    split: Split
+    sources: Sequence[Source]
+    solver: Method | None
+    limits: Limits
+    optimum_limits: Limits
+
+    def check(self) -> None:
+        """Raise `MethodError` for a method that depends on earlier runs, and for a source with the name of the optimum.
+
+        Raises `DataError` for hypergraphs, which cannot be split.
+        """
+        if not self.sources and self.solver is None:
+            raise MethodError("nothing to cross-validate; give at least one method")
+        for source in self.sources:
+            if source.remembers:
+                raise MethodError(
+                    f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the "
+                    "lists held out; cross-validate it without that"
+                )
+            if source.name == OPTIMUM:
+                raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
+        data_of(self.problem)
+
+
+def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
+    """Return a run of every source for a repetition and fold, without its choices on the training lists."""
+    repetition, fold = task
+    held_out, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
+    problem, data = refits.problem, data_of(refits.problem)
+    with one_thread():
+        training = like(problem, data.restrict(~held_out), problem.region)
+        judge = Judge(training, like(problem, data.restrict(held_out)))
+        found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
+        if refits.solver is not None:
+            start = CallerWeights(best_of(run for _, run in found).weights) if found else None
+            limits, fits = refits.optimum_limits, refits.split.folds * refits.split.repetitions
+            if limits.time_limit is not None:
+                limits = replace(limits, time_limit=limits.time_limit / fits)
+            found.append((OPTIMUM, judge.run(of_method(refits.solver, OPTIMUM), seed, limits, start)))
+    return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
+
+
+def expected(
+    problem: AnyProblem,
+    split: Split,
+    runs: dict[str, list[Run]],
+    known: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    left_out: Sequence[str],
+) -> CrossValidation | None:
+    """Summarise the runs of the folds; `None` unless at least one repetition is complete.
+
+    known: losses on all lists, and on held-out lists, by name.
+    """
+    done = min((len(found) for found in runs.values()), default=0) // split.folds
+    if done == 0:
+        return None
+    entries: list[Expected] = []
+    ratio = 1 / (split.folds - 1)
+    fits = {name: found[: done * split.folds] for name, found in runs.items()}
+    costs = {name: _costs(problem.metric, split, own) for name, own in fits.items()}
+    start, first = next(iter(costs.values()))
+    for name, (loss, values) in costs.items():
+        difference = interval_of(loss - start, values - first, ratio) if entries else None
+        p_value = corrected_test(values - first, ratio) if entries else None
+        here, held_out = (fmean(losses) if losses else None for losses in known.get(name, ((), ())))
+        of_loss = interval_of(loss, values, ratio)
+        entries.append(Expected(name, here, of_loss, difference, p_value, held_out, tuple(fits[name])))
+    return CrossValidation(
+        split.folds, done, split.repetitions, split.groups, len(split.group), tuple(entries), tuple(left_out)
+    )
+
+
+def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, FloatArray]:
+    """Return the total loss of all folds, as a mean over repetitions, and its estimate from each fold [J]."""
+    width = max(run.held_out_chosen.shape[1] for run in fits if run.held_out_chosen is not None)
+    chosen = np.empty((len(split.group), width))
+    losses: list[float] = []
+    values: list[float] = []
+    for repetition in range(len(fits) // split.folds):
+        fold = split.of_groups(repetition)
+        for number, fit in enumerate(fits[repetition * split.folds :][: split.folds]):
+            chosen[fold[split.group] == number] = fit.held_out_chosen
+        losses.append(metric.loss(chosen.sum(axis=0)))
+        parts = shares(metric, summed(chosen, split.group))
+        values += [float(split.groups * parts[fold == number].mean()) for number in range(split.folds)]
+    return float(np.mean(losses)), np.array(values)
+
 
 logger = logging.getLogger("lpmert")
 

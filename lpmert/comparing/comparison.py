@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
+from lpmert.comparing.cross_validation import Interval, doubts
 from lpmert.errors import FloatArray
 from lpmert.quoting import LOSS, Unit
 from lpmert.result import SCHEMA, Outcome, Result, Status
-from lpmert.unseen.estimate import Interval, doubts
 
 
 @dataclass(frozen=True)

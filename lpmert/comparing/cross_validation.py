@@ -1,120 +1,504 @@
-"""Repeated cross-validation of methods, all on the same folds.
+"""The expected loss on unseen lists from the same source: cross-validation, and exact leave-one-out cross-validation.
 
-Every fit uses its training lists alone: their scale, their first weights, their settings. It does not start from the
-caller's initial weights, because these may come from the held-out lists.
+Everything is refitted on the training lists of a fold: scale, correlations, temperature, first weights. Held-out lists
+never leak into training.
+
+Weights that do better than the optimum of all lists once a list is left out must do worse on that list: otherwise they
+would be better on all lists. So the search without a list considers only weights that choose a hypothesis of it that is
+worse than at the optimum, and is cut off at the optimum's loss on the others. Most of these searches end at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from statistics import fmean
+from itertools import pairwise
+from math import frexp, ldexp
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from scipy.special import stdtrit
 
-from lpmert.comparing.comparison import OPTIMUM, CrossValidation, Expected, Run, best_of
-from lpmert.comparing.runs import Judge, Named, Source, corrected_test, of_method
-from lpmert.errors import FloatArray, MethodError
-from lpmert.metrics.base import Metric
+from lpmert.api import list_problem, many_searches, problem_of, settings_of
+from lpmert.comparing.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
+from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
-from lpmert.model.lattice_problem import AnyProblem
-from lpmert.quoting import quoted
-from lpmert.result import Limits
+from lpmert.model.graphs import Hypergraphs, Lattices, WordGraphs
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
+from lpmert.model.nbest import NBest, aligned_with, checked_lists
+from lpmert.model.problem import Distinct, Problem
+from lpmert.model.region import Region
+from lpmert.quoting import WARNINGS, listed, quoted
+from lpmert.result import Evaluation, Limits, OnStage, Outcome, Result, Status
+from lpmert.search.driver import search_below, solve
 from lpmert.search.method import Method
-from lpmert.unseen.estimate import Split, data_of, interval_of, like, one_thread, shares, summed
+from lpmert.system.deadline import Deadline, out_of_time, told, within
+from lpmert.workers import current_workers
+
+FEW = 30  # with fewer lists, or groups of lists, an estimate comes with a note
+
+CONFIDENCE = 0.95
+
+warn = logging.getLogger(WARNINGS).warning  # logs a warning about a result
+
+TOO_FEW = "cross-validation needs two lists, or groups of lists, at least"
+
+
+Material = NBest | Lattices
+AnyData = TypeVar("AnyData", bound=NBest | WordGraphs)
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Limit linear algebra to one thread within the block, because rounding depends on the number of threads."""
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        return nullcontext()
+    limited: AbstractContextManager[object] = threadpool_limits(1)
+    return limited
+
+
+def chosen_statistics(problem: AnyProblem, weights: CallerWeights, known: Evaluation | None = None) -> FloatArray:
+    """Return the statistics [S, K] of the hypotheses that weights [D] choose; known: their evaluation, if available."""
+    if isinstance(problem, LatticeProblem):
+        winners = problem.decode(weights).winners
+        return np.array([problem.statistics(number, won.ways[0]) for number, won in enumerate(winners)])
+    nbest = problem.nbest
+    found = problem.evaluate(weights) if known is None else known
+    return np.asarray(nbest.statistics[nbest.rows_of(found.selection)])
+
+
+def data_of(problem: AnyProblem) -> Material:
+    """Return the lists or lattices of a problem; raises `DataError` for hypergraphs."""
+    return divisible(problem.lattices if isinstance(problem, LatticeProblem) else problem.nbest)
+
+
+def divisible(data: NBest | WordGraphs) -> Material:
+    """Return data that can be split into folds as they are; raises `DataError` for hypergraphs and other objects."""
+    if isinstance(data, Hypergraphs):
+        raise DataError(
+            "hypergraphs are not divided; make N-best lists of them: lpmert convert --n-best, lpmert.n_best"
+        )
+    return data if isinstance(data, Lattices) else checked_lists(data)
+
+
+def held_out_like(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
+    """Return held-out data with the features of `data`, in their order; raises `DataError` if some are missing.
+
+    Of lists, a warning names features that are left out because `data` lack them.
+    """
+    if isinstance(held_out, NBest) and isinstance(data, NBest):
+        known = {*data.names}
+        if unused := [name for name in held_out.names if name not in known]:
+            warn("warning: the held-out lists have further features, which are left out: %s", listed(unused))
+        return cast(AnyData, aligned_with(held_out, data))
+    if type(held_out) is not type(data) or held_out.names != data.names:
+        raise DataError(f"what is held out must be of the same kind, with the features {listed(data.names)} in order")
+    return held_out
+
+
+def repeats(held_out: NBest | WordGraphs, data: NBest | WordGraphs) -> list[str]:
+    """Return a warning if lists held out are among those of `data`, told by their features.
+
+    Features that several lists of `data` share are no evidence: such data repeat themselves.
+    """
+    known = Counter(_digests(data))
+    found = sum(known[digest] == 1 for digest in _digests(held_out))
+    if not found:
+        return []
+    return [
+        f"{found:,} of {held_out.n_lists:,} held-out lists are also among the lists tuned on, with the same features: "
+        "their losses say nothing about unseen lists; hold out others"
+    ]
+
+
+def unseen(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
+    """Return held-out data as `held_out_like` does, and log a warning if they are not unseen."""
+    found = held_out_like(held_out, data)
+    for message in repeats(found, data):
+        warn("warning: %s", message)
+    return found
+
+
+def _digests(data: NBest | WordGraphs) -> Iterator[bytes]:
+    blocks: Any = data.blocks() if isinstance(data, NBest) else [(data.features, data.offsets)]
+    for features, offsets in blocks:
+        for begin, end in pairwise(offsets.tolist()):
+            yield hashlib.blake2b(features[begin:end].tobytes(), digest_size=16).digest()
+
+
+def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
+    """Return the contributions of G groups to the total loss, from summed statistics [G, K].
+
+    The variance of the loss is G / (G - 1) times the sum of their squared deviations. For an additive metric they are
+    the losses of the groups; for another one the pseudo-values of the jackknife (Efron and Stein, Annals of Statistics
+    1981), which nearly add up to the loss.
+    """
+    if isinstance(metric, AdditiveMetric):
+        return np.array([metric.loss(row) for row in statistics])
+    count = len(statistics)
+    total = statistics.sum(axis=0)
+    without = losses_of_totals(metric, total - statistics)
+    return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)
+
+
+def like(problem: AnyProblem, data: Material, region: Region | None = None) -> AnyProblem:
+    """Return a problem on other data with the same metric and rule for ties, in a region or everywhere."""
+    if isinstance(problem, LatticeProblem):  # its own metric is that of counts
+        return problem_of(data, problem.given_metric, "first", region)
+    return problem_of(data, problem.metric, problem.ties, region)
+
+
+class Fit(NamedTuple):
+    """Weights fitted to lists: the best that line searches find, and averaged ones."""
+
+    found: CallerWeights
+    averaged: CallerWeights
+    average: Average
 
 
 @dataclass(frozen=True)
-class Refits:
-    """Fits of every source and of the optimum to all lists outside a fold, evaluated on the lists of the fold.
+class Interval:
+    """A loss or a difference of losses, with the ends of its 95 % interval, `None` if unknown."""
 
-    optimum_limits: the time limit is divided among the fits.
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The loss on lists that the weights were not fitted to.
+
+    difference: the loss of averaged weights minus that of optimised weights. groups: number of groups of lists that
+    share a source; without groups, of lists. folds: 0 if the lists are separate held-out lists.
     """
 
-    problem: AnyProblem
-    split: Split
-    sources: Sequence[Source]
-    solver: Method | None
-    limits: Limits
-    optimum_limits: Limits
-
-    def check(self) -> None:
-        """Raise `MethodError` for a method that depends on earlier runs, and for a source with the name of the optimum.
-
-        Raises `DataError` for hypergraphs, which cannot be split.
-        """
-        if not self.sources and self.solver is None:
-            raise MethodError("nothing to cross-validate; give at least one method")
-        for source in self.sources:
-            if source.remembers:
-                raise MethodError(
-                    f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the "
-                    "lists held out; cross-validate it without that"
-                )
-            if source.name == OPTIMUM:
-                raise MethodError(f"{quoted(OPTIMUM)} is the name of the optimum of a fit; choose another")
-        data_of(self.problem)
+    optimum: Interval
+    averaged: Interval
+    difference: Interval
+    n_lists: int
+    groups: int
+    folds: int = 0
 
 
-def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
-    """Return a run of every source for a repetition and fold, without its choices on the training lists."""
-    repetition, fold = task
-    held_out, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
-    problem, data = refits.problem, data_of(refits.problem)
+def doubts(what: str, groups: int, n_lists: int) -> list[str]:
+    """Return a note that an estimate is not worth much, if it rests on few lists or groups of lists."""
+    few = "lists" if groups == n_lists else "groups of lists"
+    return [f"fewer than {FEW} {few}: {what} is not worth much"] if groups < FEW else []
+
+
+def fit(
+    problem: AnyProblem, seed: int, left: float | None, chains: int = CHAINS, on_steps: OnSteps = lambda *_: None
+) -> Fit:
+    """Fit weights to the lists of a problem, by line searches and by averaging; left: seconds of the whole call."""
+    found = found_by_lines(problem, Limits(time_limit=left), seed)
+    average = average_around(problem, problem.to_canonical(found), seed=seed, chains=chains, on_steps=on_steps)
+    averaged = problem.to_caller(average.weights) if average.steps else found
+    return Fit(found, averaged if problem.inside(averaged) else found, average)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Random folds of lists, drawn once or several times; group [S]: the number of each list's group."""
+
+    group: IntArray
+    folds: int
+    seed: int
+    repetitions: int = 1
+
+    @classmethod
+    def of(cls, groups: Sequence[Hashable] | None, n_lists: int, folds: int, seed: int, repetitions: int = 1) -> Split:
+        """Return the folds of lists, of which each has an entry in `groups`; raises `DataError` for other groups."""
+        group = np.arange(n_lists)
+        if groups is not None:
+            groups = checked_sequence(groups, "groups")
+            if len(groups) != n_lists:
+                raise DataError(f"groups must have one entry for each of the {n_lists} lists; got {len(groups)}")
+            numbers: dict[Hashable, int] = {}
+            group = np.array([numbers.setdefault(one, len(numbers)) for one in groups], dtype=np.int64)
+        return cls(group, min(folds, int(group.max(initial=-1)) + 1), seed, repetitions)
+
+    @property
+    def groups(self) -> int:
+        return int(self.group.max(initial=-1)) + 1
+
+    def of_groups(self, repetition: int = 0) -> IntArray:
+        """Return the fold [G] of each group."""
+        return folds_of(self.groups, self.folds, self.seed + repetition)
+
+    def of_lists(self, repetition: int = 0) -> IntArray:
+        """Return the fold [S] of each list."""
+        return self.of_groups(repetition)[self.group]
+
+
+def folds_of(count: int, folds: int, seed: int) -> IntArray:
+    """Return the random fold of each of so many lists or groups; folds differ in size by one at most."""
+    return np.asarray(np.random.default_rng(seed).permutation(count) % folds)
+
+
+def cross_validated(
+    problem: AnyProblem, split: Split, deadline: Deadline, on_fold: Callable[[int, int], object] = lambda *_: None
+) -> Estimate | None:
+    """Estimate the loss on as many unseen lists; `None` if time runs out.
+
+    In the fits of the folds, line searches stand in for the search for the optimum, and a single chain for several. The
+    workers of the call fit the folds.
+    """
+    fold, folds = split.of_lists(), split.folds
+    workers, parts = current_workers(), []
+    shared = workers.share((problem, fold, split.seed))
     with one_thread():
-        training = like(problem, data.restrict(~held_out), problem.region)
-        judge = Judge(training, like(problem, data.restrict(held_out)))
-        found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
-        if refits.solver is not None:
-            start = CallerWeights(best_of(run for _, run in found).weights) if found else None
-            limits, fits = refits.optimum_limits, refits.split.folds * refits.split.repetitions
-            if limits.time_limit is not None:
-                limits = replace(limits, time_limit=limits.time_limit / fits)
-            found.append((OPTIMUM, judge.run(of_method(refits.solver, OPTIMUM), seed, limits, start)))
-    return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
+        pending = [workers.submit(_fitted_without, shared, number, deadline.left) for number in range(folds)]
+        for number, one in enumerate(pending, 1):
+            if not one.in_time() or out_of_time():
+                return None
+            parts.append(np.array(one.answer()))
+            on_fold(number, folds)
+    decoded = np.empty((2, len(fold), parts[0].shape[2]))
+    for number, part in enumerate(parts):
+        decoded[:, fold == number] = part
+    return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
-def expected(
-    problem: AnyProblem,
-    split: Split,
-    runs: dict[str, list[Run]],
-    known: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    left_out: Sequence[str],
-) -> CrossValidation | None:
-    """Summarise the runs of the folds; `None` unless at least one repetition is complete.
+def _fitted_without(shared: tuple[AnyProblem, IntArray, int], number: int, left: float | None) -> list[FloatArray]:
+    """Fit weights to all lists outside a fold; return the statistics [s, K] that both choose on the lists of the fold.
 
-    known: losses on all lists, and on held-out lists, by name.
+    shared: the problem on all lists, the fold [S] of each list, and the seed. left: seconds.
     """
-    done = min((len(found) for found in runs.values()), default=0) // split.folds
-    if done == 0:
-        return None
-    entries: list[Expected] = []
-    ratio = 1 / (split.folds - 1)
-    fits = {name: found[: done * split.folds] for name, found in runs.items()}
-    costs = {name: _costs(problem.metric, split, own) for name, own in fits.items()}
-    start, first = next(iter(costs.values()))
-    for name, (loss, values) in costs.items():
-        difference = interval_of(loss - start, values - first, ratio) if entries else None
-        p_value = corrected_test(values - first, ratio) if entries else None
-        here, held_out = (fmean(losses) if losses else None for losses in known.get(name, ((), ())))
-        of_loss = interval_of(loss, values, ratio)
-        entries.append(Expected(name, here, of_loss, difference, p_value, held_out, tuple(fits[name])))
-    return CrossValidation(
-        split.folds, done, split.repetitions, split.groups, len(split.group), tuple(entries), tuple(left_out)
+    problem, fold, seed = shared
+    data, held_out = data_of(problem), fold == number
+    with one_thread(), within(left).running() as deadline:
+        training = like(problem, data.restrict(~held_out), problem.region)
+        found = fit(training, seed, deadline.left, chains=1)
+        judge = like(problem, data.restrict(held_out))
+        return [chosen_statistics(judge, one) for one in found[:2]]
+
+
+def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
+    """Return losses, their difference and intervals, from the statistics [S, K] that both weights choose."""
+    losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
+    first, second = (shares(metric, summed(statistics, group)) for statistics in (optimum, averaged))
+    count = len(first)
+    # the training lists of the folds overlap
+    ratio = 0.0 if folds < 2 else folds / (folds - 1) / count
+    return Estimate(
+        optimum=interval_of(losses[0], count * first, 0.0),
+        averaged=interval_of(losses[1], count * second, 0.0),
+        difference=interval_of(losses[1] - losses[0], count * (second - first), ratio),
+        n_lists=len(optimum),
+        groups=count,
+        folds=folds,
     )
 
 
-def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, FloatArray]:
-    """Return the total loss of all folds, as a mean over repetitions, and its estimate from each fold [J]."""
-    width = max(run.held_out_chosen.shape[1] for run in fits if run.held_out_chosen is not None)
-    chosen = np.empty((len(split.group), width))
-    losses: list[float] = []
-    values: list[float] = []
-    for repetition in range(len(fits) // split.folds):
-        fold = split.of_groups(repetition)
-        for number, fit in enumerate(fits[repetition * split.folds :][: split.folds]):
-            chosen[fold[split.group] == number] = fit.held_out_chosen
-        losses.append(metric.loss(chosen.sum(axis=0)))
-        parts = shares(metric, summed(chosen, split.group))
-        values += [float(split.groups * parts[fold == number].mean()) for number in range(split.folds)]
-    return float(np.mean(losses)), np.array(values)
+def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
+    """Return the sums [G, K] over groups [S] of statistics [S, K]."""
+    found = np.zeros((int(group.max()) + 1, statistics.shape[1]))
+    np.add.at(found, group, statistics)
+    return found
+
+
+def corrected_error(values: FloatArray, ratio: float) -> float:
+    """Return the standard error of the mean of values [J] from J splits of the same lists into training and test sets.
+
+    ratio: test lists over training lists. The splits overlap, so their values are not independent: the variance of the
+    mean is (1 / J + ratio) times that of the values. Source: Nadeau and Bengio, Inference for the Generalization Error,
+    Machine Learning 2003; for repeated cross-validation: Bouckaert and Frank, Evaluating the Replicability of
+    Significance Tests for Comparing Learning Algorithms, PAKDD 2004.
+    """
+    return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
+
+
+def corrected_reach(values: FloatArray, ratio: float) -> float:
+    """Return half the width of the interval, by Student's t, of the mean of values [J] from overlapping splits."""
+    return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * corrected_error(values, ratio)
+
+
+def interval_of(value: float, values: FloatArray, ratio: float) -> Interval:
+    """Return the interval of a mean of values [J] from overlapping splits; unknown if they do not differ."""
+    if not np.ptp(values):
+        return Interval(value, None, None)
+    reach = corrected_reach(values, ratio)
+    return Interval(value, value - reach, value + reach)
+
+
+_BITS = 55  # bits that the losses of a search may take, so that their sums are exact
+
+
+@dataclass(frozen=True)
+class LeftOut(Outcome):
+    """The result of `leave_one_out`: the loss of each list when it is left out.
+
+    Parameters
+    ----------
+    optimum : Result
+        The best weights for all lists.
+    list_ids : tuple
+        The ids of the lists.
+    fitted : ndarray of shape (n_lists,)
+        The loss of each list at the optimum.
+    least, most : ndarray of shape (n_lists,)
+        Bounds on the loss of each list at the optimum of all others; equal unless time was short. If there are several
+        optima, the one that is worst for the list counts.
+    seconds : float
+        Time taken.
+    """
+
+    json_properties = ("loss", "complete")
+
+    optimum: Result
+    list_ids: tuple[str, ...]
+    fitted: FloatArray
+    least: FloatArray
+    most: FloatArray
+    seconds: float
+
+    @property
+    def loss(self) -> float | None:
+        """The total loss of the lists when left out; `None` if time was short.
+
+        It estimates the loss on as many unseen lists from above, because the worst of several optima counts.
+        """
+        return float(self.most.sum()) if self.complete else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the loss of every list is known."""
+        return bool((self.least == self.most).all())
+
+    @property
+    def n_changed(self) -> int:
+        """Number of lists that are proved to cost more when left out."""
+        return int((self.least > self.fitted).sum())
+
+
+def leave_one_out(
+    nbest: NBest,
+    *,
+    metric: str | Metric | None = None,
+    method: str | Method = "auto",
+    ties: str = "first",
+    region: Region | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    jobs: int = 1,
+    backend: str = "threads",
+    seed: int = 0,
+    on_stage: OnStage | None = None,
+) -> LeftOut:
+    """Find the loss of each list at the proved optimum of all others: exact leave-one-out cross-validation.
+
+    Parameters
+    ----------
+    nbest : NBest
+        The lists. Losses must be multiples of a power of two, such as counts.
+    metric, method, ties, region
+        As for `minimize`.
+    time_limit : float, optional
+        Seconds for everything, at most half of them for the optimum; lists that are not finished by then get bounds.
+    memory_limit, jobs, backend, seed
+        As for `minimize`.
+    on_stage : callable, optional
+        Called with the name of the stage, how many lists were left out, and their number; a true return value stops.
+
+    Returns
+    -------
+    LeftOut
+        The loss of each list, fitted and left out.
+
+    Raises
+    ------
+    DataError, MetricError, MethodError, RegionError
+        As by `minimize`; `MethodError` also for lattices and for methods that prove nothing, `MetricError` also for
+        metrics that are not sums over lists and for losses that would be rounded.
+    LimitError
+        If there was not enough time to prove the optimum of all lists.
+
+    Notes
+    -----
+    Source: Stone, Cross-Validatory Choice and Assessment of Statistical Predictions, JRSS B 1974.
+
+    Examples
+    --------
+    >>> import lpmert
+    >>> lists = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3]], [0, 2, 4], [[0], [1], [1], [0]], names=["a", "b"])
+    >>> left_out = lpmert.leave_one_out(lists)
+    >>> left_out.optimum.loss, left_out.loss
+    (0.0, 2.0)
+    """
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
+    if not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leave-one-out needs proofs; use auto")
+    with many_searches(limits, backend, jobs) as (deadline, _):
+        problem = list_problem(nbest, metric, ties, region, "leave-one-out needs")
+        if not isinstance(problem.metric, AdditiveMetric):
+            raise MetricError(f"leave-one-out needs a sum over lists, which {quoted(problem.metric.name)} is not")
+        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(2.0)), seed=seed)
+        if optimum.status is not Status.OPTIMAL:
+            raise LimitError(f"no list left out, as the optimum of all lists is not proved: {optimum.message}")
+        search = _Search(problem, optimum, solver, limits, seed)
+        fitted, n_lists = search.fitted, nbest.n_lists
+        ends = np.array([fitted, np.maximum.reduceat(search.losses, search.lists.offsets[:-1])])
+        waiting = np.flatnonzero(ends[0] < ends[1]).tolist()
+        for done, number in enumerate(waiting):
+            if deadline.expired:
+                break
+            found = search.without(number, deadline.share(len(waiting) - done))
+            ends[:, number] = ends[:, number] if found is None else found
+            if told(on_stage, "lists left out", n_lists - len(waiting) + done + 1, n_lists):
+                break
+    return LeftOut(optimum, nbest.list_ids, fitted, ends[0], ends[1], deadline.seconds)
+
+
+class _Search:
+    """Searches for the optimum without one list. Hypotheses with identical features are represented by one."""
+
+    def __init__(self, problem: Problem, optimum: Result, method: Method, limits: Limits, seed: int) -> None:
+        self._problem, self._method, self._limits, self._seed = problem, method, limits, seed
+        self.lists: Distinct = problem.as_given()
+        metric: Any = problem.metric
+        begins, unit = self.lists.offsets[:-1], problem.canonical.unit
+        self.losses = np.asarray(metric.losses(self.lists.statistics), dtype=np.float64)
+        more = self.losses - np.repeat(np.minimum.reduceat(self.losses, begins), np.diff(self.lists.offsets))
+        # the step of the canonical form may be larger, because it merges lists whose losses only change together
+        self._step = unit * int(np.gcd.reduce(np.rint(more / unit).astype(np.int64))) or 1.0
+        self._beyond = float(np.maximum.reduceat(np.abs(self.losses), begins).sum()) * 2.0 + self._step
+        bits = frexp(self._beyond / self._step)[1] + frexp(float(more.max()) / self._step)[1]
+        if problem.canonical.rounded or bits > _BITS:
+            raise MetricError("losses have so many digits that ties between weights cannot be told; make them counts")
+        all_losses = np.asarray(metric.losses(problem.nbest.statistics), dtype=np.float64)
+        self.fitted: FloatArray = all_losses[problem.nbest.rows_of(optimum.selection)]
+        self._most = float(self.fitted.sum())
+
+    def without(self, number: int, seconds: float | None) -> float | None:
+        """Return the loss of a list at the optimum of all others; `None` if the search does not end.
+
+        The search breaks ties between weights that are equally good for the others: their losses for this list enter
+        with a factor so small that they count less than the smallest difference for the others, and with a negative
+        sign, so that the worst weights for this list win.
+        """
+        rows = slice(*self.lists.offsets[number : number + 2].tolist())
+        own, fitted = self.losses[rows], float(self.fitted[number])
+        spread = float(own.max()) - fitted
+        factor = ldexp(1.0, frexp(self._step)[1] - frexp(spread)[1] - 2)
+        losses = self.losses.copy()
+        losses[rows] = np.where(own > fitted, factor * (own.max() - own), self._beyond)
+        cutoff = self._most - fitted + self._step
+        nbest = NBest(self.lists.features, self.lists.offsets, losses, names=self._problem.names)
+        try:
+            problem = Problem(nbest, None, ties="first", region=self._problem.region)
+        except RegionError:
+            return None
+        found = search_below(problem, cutoff, self._method, replace(self._limits, time_limit=seconds), self._seed)
+        if found.result is None:
+            return fitted if found.status.finished and found.bound >= cutoff else None
+        if found.result.status is not Status.OPTIMAL:
+            return None
+        return float(own[found.result.selection[number]])

@@ -1,3 +1,4 @@
+from ..comparing.averaging import Averaging as Averaging
 from ..search.method import (
     Comparator as Comparator,
     Found as Found,
@@ -7,7 +8,6 @@ from ..search.method import (
     Search as Search,
     Task as Task,
 )
-from ..unseen.averaging import Averaging as Averaging
 from .auto import Auto as Auto
 from .beam import Beam as Beam
 from .cells.cells import Cells as Cells

@@ -15,6 +15,7 @@ import numpy as np
 
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import Comparison
+from lpmert.comparing.tune import Tuned
 from lpmert.errors import DataError, FloatArray
 from lpmert.formats.weights import given_weights
 from lpmert.metrics.base import AdditiveMetric
@@ -25,7 +26,6 @@ from lpmert.model.problem import TIES, Problem
 from lpmert.quoting import LOSS, Unit, listed, quoted
 from lpmert.reporting.lines import Lines, Profile, Surface, lines_of, profile, surface, windows
 from lpmert.result import Check, Result
-from lpmert.unseen.tune import Tuned
 from lpmert.values import weights_array
 
 _SAME = 1e-12  # tolerance at which weights of length 1 are the same

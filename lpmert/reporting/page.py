@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lpmert.comparing.comparison import Comparison
+from lpmert.comparing.tune import Tuned
 from lpmert.errors import DataError
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, quoted
@@ -25,7 +26,6 @@ from lpmert.reporting.lines import shown_features
 from lpmert.reporting.material import Material, Shown, changes, closest
 from lpmert.result import Check
 from lpmert.system.files import write_text
-from lpmert.unseen.tune import Tuned
 from lpmert.version import __version__
 
 if TYPE_CHECKING:

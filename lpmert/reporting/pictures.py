@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from lpmert.budgets import Front
     from lpmert.fusion import Fused
+    from lpmert.interpretable import Subsets
     from lpmert.rashomon import NearOptimal
     from lpmert.reporting.lines import Profile, Surface
     from lpmert.result import Result
-    from lpmert.subsets import Subsets
 
 Item = TypeVar("Item")
 

@@ -10,9 +10,9 @@ from lpmert.quoting import LOSS, Unit, counted, duration, number, percent
 
 if TYPE_CHECKING:
     from lpmert.comparing.comparison import Comparison, Entry, Expected
+    from lpmert.comparing.cross_validation import Estimate, Interval
+    from lpmert.comparing.tune import Tuned
     from lpmert.result import Check, Evaluation, Result
-    from lpmert.unseen.estimate import Estimate, Interval
-    from lpmert.unseen.tune import Tuned
 
 AVERAGED, OPTIMUM = "averaged", "optimum"
 

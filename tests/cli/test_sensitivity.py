@@ -120,7 +120,7 @@ def test_leave_one_out_says_what_is_open_or_that_it_was_interrupted(monkeypatch:
     with monkeypatch.context() as patch:
         precede(patch, lpmert, "leave_one_out", press_ctrl_c)
         assert "interrupted: loss and bound hold" in refusal("leave-one-out", *OPTIONS, code=130)
-    monkeypatch.setattr("lpmert.unseen.leave_one_out._Search.without", lambda *_: None)
+    monkeypatch.setattr("lpmert.comparing.cross_validation._Search.without", lambda *_: None)
     text = ended(3, "leave-one-out", *OPTIONS, "-q").stdout
     assert "lists are open: the search was stopped" in text
     assert " to " in text
@@ -168,7 +168,7 @@ def test_solve_prints_whole_weights_unless_limits_leave_no_room(monkeypatch: pyt
     assert full["whole"] == found != {}
     text = ", ".join(f"{name} {value}" for name, value in found.items())
     assert f"in whole numbers {text}: the choices are as good" in succeeded("solve", *OTHERS, "-q").stdout
-    monkeypatch.setattr("lpmert.whole.TIMES", 1 << 40)  # bytes that their lists take beside the search's
+    monkeypatch.setattr("lpmert.interpretable.TIMES", 1 << 40)  # bytes that their lists take beside the search's
     bare = json_of("solve", *OTHERS)
     assert (bare["status"], bare["loss"], bare["whole"]) == ("optimal", full["loss"], {})
 

@@ -20,8 +20,9 @@ from searches import timeless
 
 import lpmert
 from lpmert import DataError, Lattices, Limits, MethodError, NBest, Problem, Region, Status, minimize
+from lpmert.comparing.compare import corrected_test, permutation_test
 from lpmert.comparing.comparison import OPTIMUM
-from lpmert.comparing.runs import corrected_test, permutation_test
+from lpmert.comparing.cross_validation import Split, folds_of, interval_of
 from lpmert.methods import Averaging, Grid, Likelihood, Mira, NelderMead, Och, Pro, RandomSearch, Stabilised, Tpe
 from lpmert.metrics import SumOfLosses
 from lpmert.metrics.base import metric_by_name
@@ -30,7 +31,6 @@ from lpmert.quoting import visible
 from lpmert.registry import METHODS
 from lpmert.reporting.tables import compared_notes, compared_tables
 from lpmert.search.method import Comparator, Found
-from lpmert.unseen.estimate import Split, folds_of, interval_of
 
 stats = Late("scipy.stats")
 

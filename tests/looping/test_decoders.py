@@ -14,7 +14,7 @@ from looping.toy import NAMES, decoded, errors_of, universe
 
 import lpmert
 from lpmert.cli.loop_file import read_config
-from lpmert.looping.decoder import own_texts
+from lpmert.looping.decoders import own_texts
 
 TOY = str(Path(__file__).with_name("toy.py"))
 ALL, REFERENCES = universe()
@@ -130,8 +130,8 @@ def shell(script: str) -> lpmert.Command:
 
 
 def test_endless_output_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.looping.programs.LONGEST_LINE", 1 << 16)
-    monkeypatch.setattr("lpmert.looping.programs.LONGEST_FILE", 4 << 20)
+    monkeypatch.setattr("lpmert.looping.decoders.LONGEST_LINE", 1 << 16)
+    monkeypatch.setattr("lpmert.looping.decoders.LONGEST_FILE", 4 << 20)
     endless = r"wrote a line of more than 65,536 bytes, 'x{80}'\.\.\.; each answer must end with a line feed"
     with worker("endless") as decoder, pytest.raises(lpmert.DecoderError, match=endless):
         decoder.decode(START, 3)

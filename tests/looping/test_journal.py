@@ -13,7 +13,7 @@ import pytest
 from looping.test_loop import START, Toy, looped, plain
 
 import lpmert
-from lpmert.looping import journal
+from lpmert.looping import loop as loops
 
 
 def begun(folder: Path) -> Toy:
@@ -182,7 +182,7 @@ def test_inputs_that_lose_their_hypotheses_are_named() -> None:
 
 def test_of_loops_that_begin_at_once_in_a_folder_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others look for settings before the first has written its own, but must not overwrite them."""
-    write, begins, refused = journal._write, threading.Event(), []
+    write, begins, refused = loops._write, threading.Event(), []
 
     def slowly(place: Path, content: Any) -> None:
         begins.set()
@@ -191,11 +191,11 @@ def test_of_loops_that_begin_at_once_in_a_folder_one_does(tmp_path: Path, monkey
 
     def begin(n: int) -> None:
         try:
-            journal.Journal(tmp_path, {"n": n}, resume=n == 5)
+            loops.Journal(tmp_path, {"n": n}, resume=n == 5)
         except lpmert.DataError as error:
             refused.append(str(error))
 
-    monkeypatch.setattr(journal, "_write", slowly)
+    monkeypatch.setattr(loops, "_write", slowly)
     threads = [threading.Thread(target=begin, args=(n,)) for n in (3, 4, 5)]
     for one in threads:
         one.start()

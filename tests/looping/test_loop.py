@@ -17,7 +17,8 @@ from late import Late
 from looping.toy import NAMES, Hypotheses, decoded, errors_of, universe
 
 import lpmert
-from lpmert.looping import journal, steps
+from lpmert.looping import loop as loops
+from lpmert.looping.pool import angle_between
 from lpmert.methods import Stabilised
 from lpmert.registry import METHODS
 from lpmert.search.method import Run
@@ -182,9 +183,9 @@ def test_a_step_that_the_decoder_does_not_confirm_is_halved_until_it_does(method
             assert one.angle is None
         else:
             vectors = [np.array([*weights.values()]) for weights in (one.weights, after.weights, centre.weights)]
-            apart = steps.angle_between(vectors[0], vectors[2])
+            apart = angle_between(vectors[0], vectors[2])
             assert one.angle <= apart / 2 + 1e-9
-            assert steps.angle_between(vectors[1], vectors[2]) <= one.angle + 1e-6
+            assert angle_between(vectors[1], vectors[2]) <= one.angle + 1e-6
     assert any("shows other words" in text for text in found.warnings)
     said = [text for text in found.warnings if "cannot keep to an angle; auto searched" in text]
     assert len(said) == (0 if method == "auto" else sum(one.angle is not None for one in found.iterations))
@@ -256,7 +257,7 @@ class Crash(BaseException):
 
 def killed_at(fatal: int, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], object]) -> bool:
     """Begin a loop that is killed at a write, and return whether it reached that write."""
-    write, writes = journal._write, count()
+    write, writes = loops._write, count()
 
     def failing(place: Path, content: Mapping[str, Any]) -> None:
         if next(writes) == fatal:
@@ -264,7 +265,7 @@ def killed_at(fatal: int, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], o
         write(place, content)
 
     with monkeypatch.context() as patch, suppress(Crash):
-        patch.setattr(journal, "_write", failing)
+        patch.setattr(loops, "_write", failing)
         begin()
     return next(writes) > fatal
 

@@ -9,11 +9,11 @@ from problems import KINDS, METRICS, random_lists
 
 import lpmert
 from lpmert import NBest, core
+from lpmert.comparing.averaging import loss_unit
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
 from lpmert.reporting.lines import lines_of
-from lpmert.unseen.averaging import loss_unit
 
 MANY = "lpmert.model.problem.MANY"
 

@@ -199,7 +199,7 @@ def test_bounds_of_both_sizes_count_and_no_set_is_searched_again(
         bound = 0.0 if len(at_zero) == 2 else of_pairs
         return Below(known if len(searched) == 1 else None, bound, Status.OPTIMAL, 5.0)
 
-    monkeypatch.setattr("lpmert.subsets.search_below", below)
+    monkeypatch.setattr("lpmert.interpretable.search_below", below)
     found = lpmert.best_subsets(_wide(3), at_most=2, ties=ties, region=region).subsets
     assert sorted(map(len, searched)) == [1, 1, 1, 2, 2, 2]
     assert [(one.result.lower_bound, one.result.status) for one in found] == [(bound, status) for bound in bounds]
@@ -208,7 +208,7 @@ def test_bounds_of_both_sizes_count_and_no_set_is_searched_again(
 def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     later = [Below(None, bound, Status.OPTIMAL, 5.0) for bound in (5.0, 5.0, 1.0)]
     answers = iter([Below(EARLY, 3.0, Status.TIME_LIMIT, 5.0), *later])
-    monkeypatch.setattr("lpmert.subsets.search_below", lambda *_: next(answers))
+    monkeypatch.setattr("lpmert.interpretable.search_below", lambda *_: next(answers))
     (found,) = lpmert.best_subsets(_wide(3), at_most=1).subsets
     assert found.result.lower_bound == 3.0
     assert next(answers, None) is None
@@ -232,7 +232,7 @@ def test_no_smaller_whole_numbers_keep_all_choices_ahead(seed, n_features, monke
     lists = at_odds(seed, n_features, 6)[0]
     result = lpmert.minimize(lists.nbest)
     chosen, largest = result.selection.tolist(), {1: 3, 2: 12, 3: 6}[n_features]
-    monkeypatch.setattr("lpmert.whole._LARGEST", largest)
+    monkeypatch.setattr("lpmert.interpretable._LARGEST", largest)
     every = product(range(-largest, largest + 1), repeat=n_features)
     sizes = [max(map(abs, whole)) for whole in every if _ahead(lists, chosen, whole)]
     found = lpmert.whole_weights(lists.nbest, result)

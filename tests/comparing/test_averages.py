@@ -15,15 +15,15 @@ from shared import ROOT
 
 import lpmert
 from lpmert import DataError, Lattices, Linear, NBest, Problem, Region, core
+from lpmert.comparing import averaging
+from lpmert.comparing.averaging import AGREEMENT, average_weights
+from lpmert.comparing.cross_validation import shares
 from lpmert.lines.line_search import ADDITIVE, LossInCore
 from lpmert.methods import Averaging, Och
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.driver import solve
-from lpmert.unseen import averaging
-from lpmert.unseen.averaging import AGREEMENT, average_weights
-from lpmert.unseen.estimate import shares
 from lpmert.workers import Cluster, Threads, using_workers
 
 NAMES = ("a", "b", "c")
@@ -178,7 +178,7 @@ def test_in_space_the_average_comes_near_the_mean_of_decoding_everywhere(kind, n
 
 
 def test_the_average_is_the_same_for_all_workers(monkeypatch, local):
-    monkeypatch.setattr("lpmert.unseen.averaging._PIECE", 3000)  # units of some 30 steps
+    monkeypatch.setattr("lpmert.comparing.averaging._PIECE", 3000)  # units of some 30 steps
     monkeypatch.setattr("lpmert.workers._WORTH_STARTING", 0.0)
     data = random_lists(3, dimension=3, lists=30)
     start = np.array([1.0, 0.2, 0.3])

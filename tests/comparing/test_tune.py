@@ -14,12 +14,12 @@ from problems import changed_in, noise, random_nbest
 from shared import ROOT
 
 import lpmert
+from lpmert.comparing import cross_validation as estimates
+from lpmert.comparing.averaging import Average
+from lpmert.comparing.cross_validation import Interval, Split, cross_validated, estimate_of, fit, folds_of
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.system.deadline import Deadline
-from lpmert.unseen import estimate as estimates
-from lpmert.unseen.averaging import Average
-from lpmert.unseen.estimate import Interval, Split, cross_validated, estimate_of, fit, folds_of
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"
 COLUMNS = ("--segment", "list", "--features", "am,lm,words", "--loss", "errors")
@@ -82,7 +82,7 @@ def test_the_optimum_is_recommended_only_where_it_is_clearly_better(monkeypatch,
         return lambda *_, **__: estimates.Estimate(found, found, found, 12, 12, 5)
 
     for low, high in ((0.1, 2.0), (-0.1, 2.0), (0.0, 0.0), (-2.0, -0.1)):
-        monkeypatch.setattr("lpmert.unseen.tune.cross_validated", answering(low, high))
+        monkeypatch.setattr("lpmert.comparing.tune.cross_validated", answering(low, high))
         tuned = lpmert.tune(dev)
         assert tuned.recommended == ("optimum" if low > 0.0 else "averaged")
         assert any("within chance" in note for note in tuned.notes) == (low < 0.0 < low + high)
@@ -219,7 +219,7 @@ def far_average(*_: object, **__: object) -> Average:
 def test_far_averages_need_an_estimate(losses: list[float], recommended: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two weights, with temperature 1, averages around the optimum cost at most 1 more."""
     nbest = lpmert.NBest([[1, 0], [0, 1], [2, 1], [1, 3], [1, 0], [0, 1]], [0, 2, 4, 6], np.array(losses * 3))
-    monkeypatch.setattr("lpmert.unseen.averaging.average_weights", far_average)
+    monkeypatch.setattr("lpmert.comparing.averaging.average_weights", far_average)
     found = lpmert.tune(nbest, quick=True)
     assert (found.optimum.loss, found.averaged.loss) == (0.0, pytest.approx(3 * losses[1]))
     assert found.recommended == recommended

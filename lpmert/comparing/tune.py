@@ -11,18 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lpmert.api import problem_of, settings_of
-from lpmert.errors import FloatArray
-from lpmert.model.canonical import CallerWeights, Canonical
-from lpmert.quoting import LOSS, Unit
-from lpmert.result import Result, Weighted, warned
-from lpmert.search.driver import solve
-from lpmert.search.incumbent import normalised
-from lpmert.search.report import scaled_evaluation
-from lpmert.system.deadline import Deadline, told
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
-from lpmert.unseen.averaging import AGREEMENT
-from lpmert.unseen.estimate import (
+from lpmert.comparing.averaging import AGREEMENT
+from lpmert.comparing.cross_validation import (
     TOO_FEW,
     Estimate,
     Split,
@@ -35,6 +25,16 @@ from lpmert.unseen.estimate import (
     like,
     unseen,
 )
+from lpmert.errors import FloatArray
+from lpmert.model.canonical import CallerWeights, Canonical
+from lpmert.quoting import LOSS, Unit
+from lpmert.result import Result, Weighted, warned
+from lpmert.search.driver import solve
+from lpmert.search.incumbent import normalised
+from lpmert.search.report import scaled_evaluation
+from lpmert.system.deadline import Deadline, told
+from lpmert.system.interrupts import Interrupts
+from lpmert.system.memory import Allowance
 from lpmert.values import whole_number
 from lpmert.workers import using_workers
 

@@ -1,1 +1,0 @@
-"""Weights for unseen lists: averages over weights, and estimates of their loss."""
