@@ -113,11 +113,9 @@ class Case:
         return self.total(chosen), strict
 
     def on_equations(self, weights: Sequence[float | Fraction]) -> list[Fraction]:
-        """The weights nearby that fulfil the equations exactly: these set the last weights that they can."""
-        # Mirrored, so that the last columns become the pivots; a basis vector begins with the weight that stays.
-        mirrored = oracle.null_space([row[::-1] for row in self.equations], len(weights))
-        basis = [own[::-1] for own in mirrored]
-        stays = [Fraction(next(w for w, value in zip(weights, own, strict=True) if value)) for own in basis]
+        """The weights nearby that fulfil the equations exactly: these set the first weights that they can."""
+        basis = oracle.null_space(self.equations, len(weights))  # a vector ends with the weight that stays
+        stays = [Fraction(weights[max(d for d, value in enumerate(own) if value)]) for own in basis]
         parts = [[weight * value for value in own] for weight, own in zip(stays, basis, strict=True)]
         return [sum(column, Fraction(0)) for column in zip(*parts, strict=True)]
 

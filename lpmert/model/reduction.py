@@ -197,15 +197,13 @@ def _orthonormal(equations: FloatArray) -> tuple[FloatArray, float]:
 def _null_space(equations: Sequence[Row], width: int) -> tuple[list[Column], IntArray]:
     """Return an exact basis of the null space of equations [e][D], and the free weight [d] of each column.
 
-    A column has 1 at its free weight, where all others have 0. Each equation determines the last weight that it can.
+    A column has 1 at its free weight, where all others have 0. Each equation determines the first weight that it can.
     """
-    # Later weights are expressed by earlier ones, so that the reference, usually the first, keeps its column.
-    table = [whole_row(row)[::-1] for row in equations]
+    table = [whole_row(row) for row in equations]
     pivots, common = rational.eliminate(table, width)
-    places = [width - 1 - column for column in pivots]
-    free = [d for d in range(width) if d not in places]
+    free = [d for d in range(width) if d not in pivots]
     basis: list[Column] = []
     for d in free:
-        others = {place: Fraction(-table[i][-1 - d], common) for i, place in enumerate(places) if table[i][-1 - d]}
+        others = {pivot: Fraction(-table[i][d], common) for i, pivot in enumerate(pivots) if table[i][d]}
         basis.append({d: Fraction(1), **others})
     return basis, np.array(free, dtype=np.int64)

@@ -150,18 +150,18 @@ def test_losses_beyond_64_bits_are_summed_exactly(path: Path, kind: str) -> None
     assert found.loss == found.bound == Fraction(0.1) + Fraction(0.3)
 
 
-def test_each_equation_sets_the_last_weight_that_it_can() -> None:
+def test_each_equation_sets_the_first_weight_that_it_can() -> None:
     one = Fraction(1)
     basis, free = basis_of([[one, one, one, one], [one, -one, one, one], [2 * one, 0 * one, 2 * one, 2 * one]], 4)
-    # The second less the first is 2 w1 = 0, and w3 = -w0 - w2 is left.
-    assert free == [0, 2]
-    assert basis.T.tolist() == [[1, 0, 0, -1], [0, 0, 1, -1]]
+    # The second less the first is 2 w1 = 0, and w0 = -w2 - w3 is left.
+    assert free == [2, 3]
+    assert basis.T.tolist() == [[-1, 0, 1, 0], [-1, 0, 0, 1]]
 
 
 def test_what_equations_leave_is_exact_where_doubles_are_not() -> None:
-    """The second weight is -1e-400 times the first: hypotheses that doubles cannot tell apart stay two."""
-    nbest = lpmert.NBest([[1.0, 2.0], [1.0, 5.0]], [0, 2], [0.0, 1.0])
-    rows, _, _ = rows_with_limits(nbest, [], [[Fraction(1, 10**400), Fraction(1)]])
+    """The first weight is -1e-400 times the second: hypotheses that doubles cannot tell apart stay two."""
+    nbest = lpmert.NBest([[2.0, 1.0], [5.0, 1.0]], [0, 2], [0.0, 1.0])
+    rows, _, _ = rows_with_limits(nbest, [], [[Fraction(1), Fraction(1, 10**400)]])
     assert [row[0] - 10**400 for row in rows.tolist()] == [-2, -5]
 
 

@@ -117,9 +117,9 @@ def test_beside_a_cosine_hypotheses_that_equations_make_one_are_not_told_apart_b
 def test_sums_that_overflow_are_refused(value: float) -> None:
     nbest = NBest([[1e150, 1e150], [0.0, 1.0]], [0, 2], [0.0, 1.0], names=["a", "b"])
     with pytest.raises(DataError, match="rescale"):
-        lpmert.minimize(nbest, region=Region(fixed={"a": 1.0, "b": value}))
-    with pytest.raises(RegionError, match="b = 1e\\+200 are too far apart"):
-        lpmert.minimize(nbest, region=Region(fixed={"a": 1e-200, "b": 1e200}))
+        lpmert.minimize(nbest, region=Region(fixed={"a": value, "b": 1.0}))
+    with pytest.raises(RegionError, match="b = 1e-200 are too far apart"):
+        lpmert.minimize(nbest, region=Region(fixed={"a": 1e200, "b": 1e-200}))
 
 
 def test_what_lists_have_in_common_is_taken_off_where_no_digit_is_lost() -> None:
@@ -223,7 +223,7 @@ def test_weights_are_not_put_on_a_tie_between_losses_that_fixed_point_makes_one(
     ("features", "seed", "method"),
     [("mixed magnitudes", 570, "exhaustive"), ("opposite", 333, "cells"), ("scales", 57, "cells")],
 )
-def test_in_cells_thinner_than_rounding_equations_set_the_last_weights(features: str, seed: int, method: str) -> None:
+def test_in_cells_thinner_than_rounding_equations_set_the_first_weights(features: str, seed: int, method: str) -> None:
     assert run(problem(features, "small", seed, kind="decimals"), method)[1] is Status.OPTIMAL
 
 

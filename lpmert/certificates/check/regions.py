@@ -88,7 +88,7 @@ def check_equations(equations: Equations, weights: Sequence[float]) -> None:
 def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
     """Return a basis [D, d] of the weights that fulfil equations, in integers, and the features of its coordinates: G6.
 
-    By elimination, each equation sets the last weight that it can; the weights that none sets are free, and each has
+    By elimination, each equation sets the first weight that it can; the weights that none sets are free, and each has
     one column of the basis. Rows of features times the basis are features for the free weights, up to one factor.
     """
     table: list[tuple[int, list[Fraction]]] = []
@@ -98,11 +98,11 @@ def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
             raise CertificateError(f"equations have {n_features} numbers, not {len(left)}")
         for d, solved in checked(table, 1):
             left = [a - left[d] * b for a, b in zip(left, solved, strict=True)]
-        last = max((d for d, value in enumerate(left) if value), default=None)
-        if last is not None:
-            left = [value / left[last] for value in left]
-            table = [(d, [a - solved[last] * b for a, b in zip(solved, left, strict=True)]) for d, solved in table]
-            table.append((last, left))
+        first = next((d for d, value in enumerate(left) if value), None)
+        if first is not None:
+            left = [value / left[first] for value in left]
+            table = [(d, [a - solved[first] * b for a, b in zip(solved, left, strict=True)]) for d, solved in table]
+            table.append((first, left))
     free = [k for k in range(n_features) if k not in {d for d, _ in table}]
     common = lcm(*(value.denominator for _, row in table for value in row))
     basis = np.zeros((n_features, len(free)), dtype=object)

@@ -45,7 +45,7 @@ class Verified(Header):
 
     Weights are in the region if their product with each of the `limits` is positive and their product with each of the
     `equations` is 0; both have a number for each weight, in order. `weights` themselves fulfil the equations up to
-    rounding: they stand for the exact weights in which each equation sets the last weight that it can.
+    rounding: they stand for the exact weights in which each equation sets the first weight that it can.
     With `at_most`, the region has the weights with at most so many entries other than 0, and their products with limits
     may be 0; hypotheses that such weights cannot tell apart count as the worst of them. With a `budget`, it has the
     weights whose selection keeps the named sum within the number. Whatever a certificate does not have is empty or 0.
