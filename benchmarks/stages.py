@@ -15,7 +15,7 @@ import lpmert
 from benchmarks import machine
 from benchmarks.harness import Answer, Judgement, Objective, Solver
 from benchmarks.lists import warm_up
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells import Cells
 from lpmert.model.nbest import NBest
 from lpmert.result import Limits, Progress
 from lpmert.search.driver import solve

@@ -19,8 +19,7 @@ from lpmert.model.problem import Problem
 from lpmert.quoting import WARNINGS, listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import ALL_ZERO, Check, warned
-from lpmert.search.checkpoint import CheckpointFile
-from lpmert.search.driver import solve
+from lpmert.search.driver import CheckpointFile, solve
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, limited
 from lpmert.system.interrupts import Interrupts

@@ -109,8 +109,8 @@ METHODS = Registry(
     "MethodError",
     {
         "auto": "lpmert.methods.auto:Auto",
-        "cells": "lpmert.methods.cells.cells:Cells",
-        "choices": "lpmert.methods.choices.choices:Choices",
+        "cells": "lpmert.methods.cells:Cells",
+        "choices": "lpmert.methods.choices:Choices",
         "sweep": "lpmert.methods.enumeration:Sweep",
         "lp-mert": "lpmert.methods.lp_mert:LpMert",
         "exhaustive": "lpmert.methods.enumeration:Exhaustive",

@@ -33,7 +33,7 @@ from lpmert.methods import Method
 from lpmert.metrics import LinearFraction
 from lpmert.metrics.base import metric_of
 from lpmert.registry import METHODS
-from lpmert.search import checkpoint
+from lpmert.search import driver
 
 SUMS = ("choices", "cells", "lp-mert", "exhaustive", "auto", "groups")
 TEXT_METRICS = ("wer", "cer", "bleu")  # metrics of lists that are made of lattices
@@ -327,10 +327,10 @@ def check_forged(features: str, worth: str, seed: int) -> list[Outcome]:
             search(callback=after(int(rng.integers(1, 6))), time_limit=_SECONDS)
         except (MethodError, RegionError):  # what `run` looks at
             return []
-        header, state = checkpoint._read(path)
+        header, state = driver._read_checkpoint(path)
         asked = {name: value for name, value in header.items() if name != "state"}
         for number in range(5):
-            checkpoint._write(path, asked, _changed(dict(state), rng) if number else state)
+            driver._write_checkpoint(path, asked, _changed(dict(state), rng) if number else state)
             try:
                 result = search(resume=True, time_limit=2.0)
             except DataError:

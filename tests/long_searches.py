@@ -15,12 +15,9 @@ from searches import short_descent
 
 import lpmert
 from lpmert import Lattices, Progress, Result, Status
-from lpmert.methods import Auto, groups, lattices, lp_mert
-from lpmert.methods.cells import cells
-from lpmert.methods.choices import choices
+from lpmert.methods import Auto, cells, choices, groups, lattices, lp_mert
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.search.checkpoint import CheckpointFile
-from lpmert.search.driver import solve
+from lpmert.search.driver import CheckpointFile, solve
 from lpmert.workers import Workers
 
 SLICE = 2000

@@ -172,7 +172,7 @@ def test_selections_searched_beside_parts_that_are_closed_leave_the_same_optimum
     """From the first such part on; in all regions but those of many limits."""
     statuses: Counter[Status] = Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lpmert.methods.cells.cells._MANY_CLOSINGS", 0)
+        patch.setattr("lpmert.methods.cells._MANY_CLOSINGS", 0)
         for (k, kind), seed in product(enumerate(FEATURES), seeds):
             region, worth = (names[(k + seed) % len(names)] for names in (REGIONS, WORTHS))
             one = problem(kind, worth, seed, kind="" if k % 2 or region == "many" else region)

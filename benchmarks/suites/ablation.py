@@ -13,8 +13,8 @@ from benchmarks.plots import bars, legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.methods.auto import Auto
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.cells import Cells
+from lpmert.methods.choices import Choices
 from lpmert.methods.lp_mert import LpMert
 
 if TYPE_CHECKING:

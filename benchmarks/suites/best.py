@@ -20,8 +20,8 @@ from benchmarks.rows import Row, find
 from benchmarks.sources import source_of
 from benchmarks.tables import Table, number
 from lpmert.methods.auto import Auto
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.cells import Cells
+from lpmert.methods.choices import Choices
 from lpmert.methods.direct_search import CmaEs, Och
 from lpmert.methods.groups import Groups
 from lpmert.result import Limits, Progress

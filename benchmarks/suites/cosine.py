@@ -13,7 +13,7 @@ from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, number, seconds
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices import Choices
 from lpmert.methods.lp_mert import LpMert
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region

@@ -14,8 +14,8 @@ from benchmarks.lists import by_method, loss
 from benchmarks.plots import legend, one_for_each
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.cells import Cells
+from lpmert.methods.choices import Choices
 from lpmert.methods.lp_mert import LpMert
 
 if TYPE_CHECKING:

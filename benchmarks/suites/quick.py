@@ -16,8 +16,8 @@ from benchmarks.rows import Row
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
 from lpmert.methods.beam import Beam
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.cells import Cells
+from lpmert.methods.choices import Choices
 from lpmert.methods.direct_search import Och
 from lpmert.methods.enumeration import Exhaustive, Sweep
 from lpmert.methods.groups import Groups

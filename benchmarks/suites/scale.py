@@ -17,8 +17,8 @@ from benchmarks.rows import Row
 from benchmarks.scaling import FORMATS, WORKERS, Kind
 from benchmarks.stages import STAGED, a_file, reader
 from benchmarks.tables import Figure, Table
-from lpmert.methods.cells.cells import Cells
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.cells import Cells
+from lpmert.methods.choices import Choices
 from lpmert.model.nbest import NBest
 from lpmert.result import Limits
 from lpmert.search.driver import solve

@@ -22,8 +22,7 @@ from lpmert.lines.local_search import Clock
 from lpmert.methods.direct_search import Och
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
-from lpmert.model.catalogue import Catalogue
-from lpmert.model.lattice_problem import AnyProblem, LatticeProblem, Verdict
+from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem, Verdict
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import centred, correlations, mean_difference
 from lpmert.result import Limits

@@ -27,7 +27,7 @@ unit vector [D], empty without such a cap, is at least this one.
 """
 
 Ratio = tuple[int, Reals, Reals, Reals, Reals, Indices]
-"""See `lpmert.methods.choices.ratio.Ratio`."""
+"""See `lpmert.methods.choices.Ratio`."""
 
 INFINITE_COST: int
 """The cost of a forbidden hypothesis, larger than that of any selection. Sums of a few such costs overflow."""
@@ -181,7 +181,7 @@ class _CellSearch(_Search):
     def pop(self) -> None: ...
     def clear(self) -> None: ...
     def survivors(self) -> tuple[NDArray[np.int32], Indices, Indices, int, Reals]:
-        """See `lpmert.methods.cells.nodes.Survivors`, for the node on top."""
+        """See `lpmert.methods.cell_nodes.Survivors`, for the node on top."""
 
     def conflicts(self, needed: int) -> int:
         """Return by how much conflicts raise the bound of the node on top; stop once that is more than needed."""
@@ -204,7 +204,7 @@ def cell_search(
 ) -> _CellSearch:
     """Return a search with no node yet: for sums of costs if ratio is `None`, over cones if precision is `None`.
 
-    precision, settings: see `Precision` and `NodeSettings` in `lpmert.methods.cells.nodes`.
+    precision, settings: see `Precision` and `NodeSettings` in `lpmert.methods.cell_nodes`.
     """
 
 def box_charges(

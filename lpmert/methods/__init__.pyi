@@ -10,8 +10,8 @@ from ..search.method import (
 )
 from .auto import Auto as Auto
 from .beam import Beam as Beam
-from .cells.cells import Cells as Cells
-from .choices.choices import Choices as Choices
+from .cells import Cells as Cells
+from .choices import Choices as Choices
 from .direct_search import (
     CmaEs as CmaEs,
     Grid as Grid,

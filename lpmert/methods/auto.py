@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from lpmert.configurable import option
-from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.choices.choices import Choices, SharedChoices
+from lpmert.methods.cells import Cells, CellsSearch
+from lpmert.methods.choices import Choices, SharedChoices
 from lpmert.methods.enumeration import Sweep, too_wide
 from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.search.combined import Combined
 from lpmert.search.incumbent import Improver
-from lpmert.search.method import Combined, Incumbent, Method, Search, Task
+from lpmert.search.method import Incumbent, Method, Search, Task
 
 logger = logging.getLogger("lpmert")
 

@@ -25,8 +25,7 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result
-from lpmert.search.evolution import Evolution
-from lpmert.search.incumbent import normalised
+from lpmert.search.incumbent import Evolution, normalised
 from lpmert.search.method import Comparator, Found, Method, Run, Search, Task
 
 if TYPE_CHECKING:

@@ -25,12 +25,21 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines.descents import Descents, descend
-from lpmert.methods.choices.choices import ROUNDS, SLICE, ChoicesSearch, ChoicesTask, SharedChoices
-from lpmert.methods.choices.ratio import cost_of_height, oracle_height, ratio_lists, tight_oracle_height
+from lpmert.methods.choices import (
+    ROUNDS,
+    SLICE,
+    ChoicesSearch,
+    ChoicesTask,
+    SharedChoices,
+    cost_of_height,
+    oracle_height,
+    ratio_lists,
+    tight_oracle_height,
+)
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import columns_of, units
-from lpmert.search.method import Combined, Incumbent, Method, Search, Task
-from lpmert.search.node_queue import Answer
+from lpmert.search.combined import Answer, Combined
+from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checked, checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.canonical import Canonical, CanonicalWeights
-from lpmert.model.catalogue import Catalogue, Lists, Way, no_lists
-from lpmert.model.lattice_problem import LatticeProblem, Verdict
+from lpmert.model.lattice_problem import Catalogue, LatticeProblem, Lists, Verdict, Way, no_lists
 from lpmert.numeric.cone import cones_of_region
 from lpmert.numeric.lists import least_costs, take_rows
 from lpmert.numeric.rounding import two_sum
-from lpmert.search.method import Combined, Incumbent, Search
+from lpmert.search.combined import Combined
+from lpmert.search.method import Incumbent, Search
 from lpmert.system.deadline import checkpoint
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, Workers, current_workers
 

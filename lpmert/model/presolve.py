@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, UnmergedWeights
-from lpmert.model.reduction import Reduction
+from lpmert.model.region import Reduction
 from lpmert.numeric.lists import blocks_of_lists, columns_of, least_costs, list_numbers, take_rows
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import exact_differences, sums_of_columns

@@ -22,14 +22,21 @@ from lpmert.metrics.base import (
     rates_of,
     unit_of,
 )
-from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals, UnmergedWeights
+from lpmert.model.canonical import (
+    CallerWeights,
+    Canonical,
+    CanonicalWeights,
+    Coordinates,
+    Evaluator,
+    Totals,
+    UnmergedWeights,
+    ranges_of_weights,
+)
 from lpmert.model.data_warnings import data_warnings
-from lpmert.model.evaluation import Evaluator, ranges_of_weights
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import canonicalise, column_scales, fixed_point, group_identical, representatives
-from lpmert.model.reduction import reduce
-from lpmert.model.region import Region, limits_of
+from lpmert.model.region import Region, limits_of, reduce
 from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
 from lpmert.numeric.rounding import decimals_of
 from lpmert.quoting import Unit, quoted

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,8 +20,7 @@ from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock, start_weights
 from lpmert.model.canonical import Canonical, CanonicalWeights
-from lpmert.model.catalogue import Catalogue
-from lpmert.model.lattice_problem import AnyProblem
+from lpmert.model.lattice_problem import AnyProblem, Catalogue
 from lpmert.model.problem import Problem
 from lpmert.result import Result
 from lpmert.system.deadline import out_of_time
@@ -132,7 +130,7 @@ class Search(ABC):
         return {"nodes": self.nodes, "lps": self.lps}
 
     def state(self) -> Mapping[str, Any]:
-        """Return the open nodes and the counts, as `lpmert.search.checkpoint` stores them, and change nothing.
+        """Return the open nodes and the counts, as `lpmert.search.driver` stores them, and change nothing.
 
         The state is empty if nothing but the incumbent is worth storing.
         """
@@ -255,51 +253,6 @@ class Method(Configurable, ABC):
 
         Raises `MethodError` if the method cannot take the task.
         """
-
-
-class Combined(Search):
-    """A search that delegates to other searches, side by side or one after another."""
-
-    def __init__(self, incumbent: Incumbent) -> None:
-        self.incumbent = incumbent
-        self._counted: Counter[str] = Counter()
-        self._retired_effort = 0.0
-
-    @property
-    @abstractmethod
-    def _searches(self) -> Sequence[Search]:
-        """The searches at work now."""
-
-    def _retire(self, search: Search) -> None:
-        """Keep the counts and the effort of a search that is no longer at work."""
-        self._retired_effort += search.effort
-        self._counted.update(search.counters())
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        self._counted = Counter(self._counted)
-
-    @property
-    def nodes(self) -> int:
-        return self._counted["nodes"] + sum(search.nodes for search in self._searches)
-
-    @property
-    def effort(self) -> float:
-        return self._retired_effort + sum(search.effort for search in self._searches)
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(search.open_nodes for search in self._searches)
-
-    @property
-    def lps(self) -> int:
-        return self._counted["lps"] + sum(search.lps for search in self._searches)
-
-    def counters(self) -> Mapping[str, int]:
-        total = self._counted.copy()
-        for search in self._searches:
-            total.update(search.counters())
-        return total
 
 
 @dataclass(frozen=True)

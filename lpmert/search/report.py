@@ -14,9 +14,8 @@ import numpy as np
 from lpmert.core import decode
 from lpmert.errors import IntArray
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
-from lpmert.model.catalogue import Catalogue
 from lpmert.model.data_warnings import too_good
-from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.quoting import SHOWN_DECIMALS

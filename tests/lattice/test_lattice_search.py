@@ -17,8 +17,7 @@ from lpmert import Lattices, Linear, NBest, Region, Status
 from lpmert.methods.lattices import Cone, Expander, Findings, LatticeSearch, Leaf, all_mixes
 from lpmert.metrics.text import EditTexts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
-from lpmert.model.catalogue import no_lists
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import LatticeProblem, no_lists
 from lpmert.search.method import Incumbent
 from lpmert.workers import using_workers
 

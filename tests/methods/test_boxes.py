@@ -15,11 +15,10 @@ import lpmert
 from lpmert import Problem, core
 from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods import Cells, Incumbent
-from lpmert.methods.cells import nodes
-from lpmert.methods.cells.cells import CellsSearch
-from lpmert.methods.cells.nodes import Fields, faces, precision_of, whole_box, whole_cone
-from lpmert.methods.choices.ratio import UNIT, Ratio, ratio_lists
+from lpmert.methods import Cells, Incumbent, cell_nodes
+from lpmert.methods.cell_nodes import Fields, faces, precision_of, whole_box, whole_cone
+from lpmert.methods.cells import CellsSearch
+from lpmert.methods.choices import UNIT, Ratio, ratio_lists
 from lpmert.metrics import error_rate
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.lists import SortedLists, sorted_lists
@@ -65,7 +64,7 @@ def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) 
 def core_search(lists: SortedLists, *, boxed: bool, leaves: int = 0, ratio: Any = None, precision: Any = None) -> Any:
     """A search over boxes or cones, of sums of losses unless there is a ratio, with no node yet."""
     sizes = 1, leaves, 0, len(lists.offsets)
-    settings = nodes.NodeSettings(*sizes, most_stalled=100, hopeless=100, row_work=4, levels=8)
+    settings = cell_nodes.NodeSettings(*sizes, most_stalled=100, hopeless=100, row_work=4, levels=8)
     precision = (precision or precision_of(lists)) if boxed else None
     search = core.cell_search(lists.native(), ratio, precision, settings)
     search.renew(np.zeros(lists.rows.shape[1]))
@@ -155,7 +154,7 @@ def test_sums_are_called_exact_only_where_they_are() -> None:
     places = {(1.0, 2.0): 49 - 3, (0.25, 2.0): 49 - 3 - 10, (0.1, 2.0): -1, (1e15, 2.0): -1, (1e308, 1e308): -1}
     for first, expected in places.items():
         lists = sorted_lists(np.array([first, [3.0, -4.0]]), np.array([0, 2]), np.arange(2))
-        assert nodes.binary_places(lists) == expected
+        assert cell_nodes.binary_places(lists) == expected
 
 
 @pytest.mark.parametrize("rows", [[[np.inf, 0], [0, 0]], [[np.nan, 0], [0, 0]], [[1e308] * 2, [-1e308] * 2]])
@@ -198,7 +197,8 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
         normals = box_normals(centre, radius)
         assert normals.shape == (2 * n_features - 1, n_features)
         assert all(least_product(normal, centre, radius) > 0 for normal in normals.tolist())
-        outside = sum(least_product(normal, centre, radius * nodes.WIDER * 1.001) < 0 for normal in normals.tolist())
+        wider = cell_nodes.WIDER * 1.001 * radius
+        outside = sum(least_product(normal, centre, wider) < 0 for normal in normals.tolist())
         assert outside == 2 * n_features - 2  # all but the face itself
 
 

@@ -17,10 +17,9 @@ from test_boxes import NO_SUMS, core_search, exact, in_pairs, points_inside, rai
 import lpmert
 from lpmert import Problem, Status
 from lpmert.errors import FloatArray
-from lpmert.methods import Cells, Incumbent
-from lpmert.methods.cells import cells
-from lpmert.methods.cells.cells import CellsSearch
-from lpmert.methods.cells.nodes import Fields, whole_box, whole_cone
+from lpmert.methods import Cells, Incumbent, cells
+from lpmert.methods.cell_nodes import Fields, whole_box, whole_cone
+from lpmert.methods.cells import CellsSearch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.cone import cones_of_box
 from lpmert.numeric.lists import SortedLists, sorted_lists
@@ -196,7 +195,7 @@ def test_many_boundaries_in_a_corner_are_no_obstacle(monkeypatch: pytest.MonkeyP
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices"))
     assert expected.status is Status.OPTIMAL
     divided = MagicMock(wraps=cones_of_box)
-    monkeypatch.setattr("lpmert.methods.cells.nodes.cones_of_box", divided)
+    monkeypatch.setattr("lpmert.methods.cell_nodes.cones_of_box", divided)
     for splits in (1, 4):
         result = lpmert.minimize(nbest, method=Cells(shape="boxes", stalled_splits=splits), time_limit=60)
         assert (result.status, result.loss) == (Status.OPTIMAL, expected.loss)

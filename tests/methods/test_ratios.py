@@ -26,13 +26,13 @@ from lpmert import MethodError, MetricError, NBest, Problem, Result, Status, cor
 from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods import Incumbent
-from lpmert.methods.choices.ratio import UNIT, _Pieces, cost_of_height, oracle_height, ratio_lists, tight_oracle_height
+from lpmert.methods.choices import UNIT, _Pieces, cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.metrics import Bleu, Chrf, LinearFraction, f_beta, precision
 from lpmert.metrics.base import BLEU, CHRF, FRACTION
 from lpmert.metrics.text import BleuTexts
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import sorted_lists
-from lpmert.search.fractional import FractionSearch
+from lpmert.search.combined import FractionSearch
 from lpmert.search.method import Enumeration
 from lpmert.system.deadline import OutOfTime
 

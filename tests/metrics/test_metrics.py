@@ -18,7 +18,7 @@ import lpmert
 from lpmert import MetricError, NBest, Status, core
 from lpmert.core import lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods.choices.ratio import UNIT, Ratio
+from lpmert.methods.choices import UNIT, Ratio
 from lpmert.metrics.base import (
     BLEU,
     CHRF,

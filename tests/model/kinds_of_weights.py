@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices import Choices
 from lpmert.model.canonical import CallerWeights, CanonicalWeights, UnmergedWeights
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

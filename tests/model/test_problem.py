@@ -12,7 +12,7 @@ from problems import KINDS, random_lists, small_lists
 import lpmert
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.model import presolve
-from lpmert.model.evaluation import Evaluator, ranges_of_weights
+from lpmert.model.canonical import Evaluator, ranges_of_weights
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import Costs, fixed_point, independent_columns
 from lpmert.model.problem import Problem

@@ -13,7 +13,7 @@ from problems import problem
 import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
-from lpmert.model.reduction import _distances, _orthonormal
+from lpmert.model.region import _distances, _orthonormal
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, relative_to_first, sorted_lists
 from lpmert.numeric.lp import LinOptimizer
 from lpmert.numeric.rounding import sums_of_columns

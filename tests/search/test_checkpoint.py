@@ -27,7 +27,7 @@ from lpmert import DataError, Status
 from lpmert.cli.reports import result_report
 from lpmert.methods.auto import Auto
 from lpmert.methods.groups import Groups
-from lpmert.search import checkpoint
+from lpmert.search import driver
 
 
 def test_two_at_once_cannot_have_one_file(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_damaged_files_are_refused(data: st.DataObject, kept: Path, tmp_path: Pa
     path.write_bytes(found)
     refused = pytest.raises(DataError, match=rf"^{path}: is (no|a damaged) checkpoint")
     with nullcontext() if found == content else refused:
-        checkpoint.state_in(path, {}, resume=True)
+        driver.state_in(path, {}, resume=True)
 
 
 def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_files_of_another_kind_are_refused(kept: Path, tmp_path: Path) -> None:
 
 def edited(kept: Path, path: Path, edit: Callable[[Any], object]) -> None:
     """Write another state, with the right checksum."""
-    header, state = checkpoint._read(kept)
+    header, state = driver._read_checkpoint(kept)
     edit(state)
-    checkpoint._write(path, {name: value for name, value in header.items() if name != "state"}, state)
+    driver._write_checkpoint(path, {name: value for name, value in header.items() if name != "state"}, state)
 
 
 @pytest.mark.parametrize("method", ["cells", "auto", *map(many_more, ("choices", "groups"))])
@@ -123,7 +123,7 @@ def test_a_state_that_no_search_writes_is_refused_whatever_its_checksum(method: 
     kept, path = tmp_path / "kept", tmp_path / "edited"
     with long_searches():
         cut_off(method, kept)
-        names = checkpoint._read(kept)[1]["search"]
+        names = driver._read_checkpoint(kept)[1]["search"]
         assert names
         edits: list[Callable[[dict[str, Any]], object]] = [
             lambda state: state.update(weights=state["weights"][:-1]),
@@ -170,8 +170,8 @@ def test_a_result_says_that_it_rests_on_a_checkpoint(tmp_path: Path) -> None:
 def test_a_search_survives_that_its_checkpoint_cannot_be_written(
     returns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_EVERY", 0.0)
-    monkeypatch.setattr(checkpoint, "_SHARE", 1e9)
+    monkeypatch.setattr(driver, "_EVERY", 0.0)
+    monkeypatch.setattr(driver, "_SHARE", 1e9)
     path, calls, solve = tmp_path / "gone" / "kept", count(), partial(lpmert.minimize, noise_of(2, 8))
 
     def vanish(_: object) -> None:
@@ -196,14 +196,14 @@ def test_a_search_survives_that_its_checkpoint_cannot_be_written(
 
 def test_checkpoints_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, written = [0.0], []
-    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(driver.time, "monotonic", lambda: now[0])
 
     def write(*_: object) -> None:
         written.append(now[0])
         now[0] += 5.0
 
-    monkeypatch.setattr(checkpoint, "_write", write)
-    kept = checkpoint.Checkpoint(tmp_path / "kept.npz")
+    monkeypatch.setattr(driver, "_write_checkpoint", write)
+    kept = driver.Checkpoint(tmp_path / "kept.npz")
     while now[0] < 3600.0:
         kept.keep(dict)
         now[0] += 1.0
@@ -233,8 +233,8 @@ CHILD = """
 import sys
 from pathlib import Path
 from long_searches import kept_search, long_searches
-from lpmert.search import checkpoint
-checkpoint._EVERY, checkpoint._SHARE = 0.0, 1.0
+from lpmert.search import driver
+driver._EVERY, driver._SHARE = 0.0, 1.0
 with long_searches():
     print("begins", flush=True)
     result = kept_search(sys.argv[2], Path(sys.argv[1]))

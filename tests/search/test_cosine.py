@@ -15,7 +15,7 @@ from searches import many_more
 
 import lpmert
 from lpmert import Linear, NBest, Region, RegionError, Status
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells import Cells
 from lpmert.methods.lp_mert import LpMert, LpMertSearch
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import Canonical

@@ -21,18 +21,16 @@ from searches import many_more, short_descent
 import lpmert
 from lpmert import Lattices, Limits, NBest, Region, Status
 from lpmert.lines.local_search import Clock
-from lpmert.methods import Comparator, Found, Incumbent, LpMert
-from lpmert.methods.cells import nodes
-from lpmert.methods.cells.cells import Cells, CellsSearch
-from lpmert.methods.cells.nodes import NodeSearch
-from lpmert.methods.choices import choices
+from lpmert.methods import Comparator, Found, Incumbent, LpMert, cell_nodes, choices
+from lpmert.methods.cell_nodes import NodeSearch
+from lpmert.methods.cells import Cells, CellsSearch
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.registry import METHODS
 from lpmert.result import relative_gap
+from lpmert.search.combined import Answer, OpenNode
 from lpmert.search.driver import Below, _bound_of, search_below
-from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.search.report import _holds
 from lpmert.system.memory import Allowance
 
@@ -186,7 +184,7 @@ def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypa
     nbest = problem_of(7, 400)
     solve = partial(lpmert.minimize, nbest, method=Cells(shape=shape))
     whole = solve()
-    monkeypatch.setattr(nodes, "_ROOM", 1)
+    monkeypatch.setattr(cell_nodes, "_ROOM", 1)
     assert same(whole, solve())  # what there is room for in the beginning makes no difference
     asked = count()
     monkeypatch.setattr(Allowance, "spent", property(lambda _: next(asked) >= 20))

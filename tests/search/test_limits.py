@@ -29,7 +29,7 @@ from lpmert import NBest, Result, Status
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
 from lpmert.lines.descents import Descents
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
@@ -131,7 +131,7 @@ def test_no_start_is_worse_than_the_one_given(method: str) -> None:
 _INTERRUPTED = """
 import random, signal, sys
 import lpmert
-from lpmert.methods.cells.cells import Cells
+from lpmert.methods.cells import Cells
 from problems import random_lists
 
 lists = random_lists("opposite", 1006, most_lists=6, most_hypotheses=6, most_features=4, most_selections=200)

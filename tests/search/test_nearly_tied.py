@@ -18,7 +18,7 @@ from lpmert import MethodError, Result, Status, verify
 from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
 from lpmert.methods import Method
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices import Choices
 from lpmert.methods.groups import Groups
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent

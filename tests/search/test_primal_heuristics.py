@@ -16,11 +16,10 @@ import lpmert
 from benchmarks import datasets
 from lpmert import Region
 from lpmert.methods.auto import _HEAD_START, _LEAST, Auto, Engine, Portfolio
-from lpmert.methods.choices.choices import Choices
+from lpmert.methods.choices import Choices
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
-from lpmert.search.evolution import Draws
-from lpmert.search.incumbent import Improver, any_incumbent, first_incumbent
+from lpmert.search.incumbent import Draws, Improver, any_incumbent, first_incumbent
 from lpmert.search.method import Incumbent, Search, Task
 
 

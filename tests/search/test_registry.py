@@ -298,7 +298,7 @@ def test_the_unregistered_is_reached_by_its_place(plugin: Path, monkeypatch: pyt
 
 @pytest.mark.usefixtures("plugin")
 def test_a_name_of_ours_stays_ours_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    assert METHODS.find("cells").__module__ == "lpmert.methods.cells.cells"
+    assert METHODS.find("cells").__module__ == "lpmert.methods.cells"
     METHODS.names()
     assert "'cells' has the name of one of ours; use tiny_plugin:OneFeature" in caplog.text
 

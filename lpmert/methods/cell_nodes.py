@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
-from lpmert.methods.choices.choices import ChoicesSearch, Loss
+from lpmert.methods.choices import ChoicesSearch, Loss
 from lpmert.model.canonical import Canonical
 from lpmert.numeric import rounding
 from lpmert.numeric.cone import cones_of_box, covering_cone, enclosing_cone
 from lpmert.numeric.lists import SortedLists, sizes_of_rows
 from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
 from lpmert.numeric.rounding import exact_products, single_products
+from lpmert.search.combined import Answer, OpenNode
 from lpmert.search.method import Incumbent
-from lpmert.search.node_queue import Answer, OpenNode
 from lpmert.system.deadline import out_of_time
 from lpmert.workers import PerThread
 

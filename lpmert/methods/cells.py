@@ -21,7 +21,7 @@ from typing import Any
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.methods.cells.nodes import (
+from lpmert.methods.cell_nodes import (
     CellsTask,
     Fields,
     NodeSearch,
@@ -30,13 +30,13 @@ from lpmert.methods.cells.nodes import (
     faces,
     selection_search,
 )
-from lpmert.methods.choices.choices import ChoicesSearch, Loss, loss_for
+from lpmert.methods.choices import ChoicesSearch, Loss, loss_for
 from lpmert.methods.lattices import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
-from lpmert.search.method import Combined, Incumbent, Method, Search, Task
-from lpmert.search.node_queue import Answer, Call, NodeQueue, OpenNode
+from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
+from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
 
 _SLICE = 4_000_000  # work in a slice of the search
