@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from lpmert.errors import MethodError, MetricError
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.model.graphs import WordGraphs
-from lpmert.model.lattice_problem import LatticeProblem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.model.problem import Problem
 from lpmert.quoting import WARNINGS, listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import ALL_ZERO, Check, warned
-from lpmert.search.driver import CheckpointFile, solve
+from lpmert.search.driver import Below, CheckpointFile, search_below, solve
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, limited
+from lpmert.system.deadline import Deadline, limited, told
 from lpmert.system.interrupts import Interrupts
 from lpmert.system.memory import Allowance
 from lpmert.values import checked_limits, finite_number, whole_number
@@ -402,13 +402,66 @@ def settings_of(
     return solver, limits, whole_number(seed, "seed", 0)
 
 
+@dataclass
+class Searches:
+    """The searches of one call: their method, limits and seed, the time that they share, and what ends them all.
+
+    needs: the beginning of messages, such as "budgets need". stopped: whether `on_stage` has asked for the end.
+    """
+
+    needs: str
+    method: Method
+    limits: Limits
+    seed: int
+    deadline: Deadline
+    interrupts: Interrupts
+    on_stage: Callable[..., object] | None
+    stopped: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.stopped or self.deadline.expired
+
+    def tell(self, *report: object) -> bool:
+        """Report to the caller, and return whether the caller has asked for the end."""
+        self.stopped |= told(self.on_stage, *report)
+        return self.stopped
+
+    def problem(self, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem:
+        return list_problem(data, metric, ties, region, self.needs)
+
+    def solve(self, problem: AnyProblem, callback: Callback | None = None, **limits: Any) -> Result:
+        return solve(self.method, problem, replace(self.limits, **limits), callback, self.seed)
+
+    def below(self, problem: Problem, cutoff: float, **limits: Any) -> Below:
+        return search_below(problem, cutoff, self.method, replace(self.limits, **limits), self.seed)
+
+
 @contextmanager
-def many_searches(limits: Limits, backend: str, jobs: int) -> Iterator[tuple[Deadline, Interrupts]]:
-    """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches."""
+def many_searches(
+    needs: str,
+    method: str | Method,
+    time_limit: float | None,
+    memory_limit: int | None,
+    jobs: int,
+    seed: int,
+    backend: str,
+    on_stage: Callable[..., object] | None = None,
+    *,
+    proofs: bool = False,
+) -> Iterator[Searches]:
+    """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches on lists.
+
+    Raises `MethodError` for a method that proves nothing where the call needs `proofs`.
+    """
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
+    if proofs and not solver.proves:
+        raise MethodError(f"method {quoted(solver.name)} proves nothing, and {needs} proofs; use auto")
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
+    searches = Searches(needs, solver, replace(limits, time_limit=None), seed, deadline, interrupts, on_stage)
     with interrupts, deadline.running(), allowance.enforced(if_any=True), using_workers(backend, jobs):
-        yield deadline, interrupts
+        yield searches
 
 
 def method_of(method: str | Method) -> Method:

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lpmert.api import list_problem, many_searches, settings_of
-from lpmert.errors import FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.api import Searches, many_searches
+from lpmert.errors import FloatArray, IntArray, LimitError, MetricError, RegionError
 from lpmert.metrics.base import WITHIN, Budget
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
 from lpmert.numeric.rounding import binary_places, decimals_of
 from lpmert.quoting import number, quoted
-from lpmert.result import Callback, Limits, Outcome, Progress, Result, Status, relative_gap
-from lpmert.search.driver import solve
-from lpmert.system.deadline import told, within
+from lpmert.result import Callback, Outcome, Progress, Result, Status, relative_gap
 from lpmert.values import finite_number, whole_number
 
 if TYPE_CHECKING:
@@ -123,12 +121,11 @@ def within_budget(
     >>> lpmert.minimize(lists).loss, lpmert.within_budget(lists, second=[9, 1, 1, 1], most=5).loss
     (0.0, 1.0)
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
     budget = finite_number(most, "a budget")
-    with many_searches(limits, backend, jobs):
-        sums = _Sums(nbest, second, name, metric, region)
+    with many_searches("budgets need", method, time_limit, memory_limit, jobs, seed, backend) as searches:
+        sums = _Sums(searches, nbest, second, name, metric, region)
         search = _BudgetSearch(sums, sums.second.floor(Fraction(repr(budget))), budget)
-        found, reached = search.run(solver, limits, seed, callback)
+        found, reached = search.run(callback)
     if reached <= search.budget:
         return found
     limit, least = f"{sums.name} to {number(budget)}", number(found.sums[sums.name])
@@ -199,36 +196,33 @@ def pareto(
     >>> [(one.loss, one.sums["second"]) for one in front.points]
     [(0.0, 10.0), (1.0, 2.0)]
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and a front needs proofs; use auto")
     n_points = None if points is None else whole_number(points, "points", 1)
     front: list[Result] = []
     complete, least = False, None
-    with many_searches(limits, backend, jobs) as (deadline, _):
-        sums = _Sums(nbest, second, name, metric, region)
+    settings = method, time_limit, memory_limit, jobs, seed, backend, on_point
+    with many_searches("a front needs", *settings, proofs=True) as searches:
+        sums = _Sums(searches, nbest, second, name, metric, region)
         first = last = budget = sums.second.largest
-        while not (complete or deadline.expired):
-            found, reached = _BudgetSearch(sums, budget).run(solver, limits, seed)
+        while not (complete or searches.over):
+            found, reached = _BudgetSearch(sums, budget).run()
             if reached <= budget:
                 front.append(found)
                 last = reached
-                if told(on_point, found):
-                    break
-            if found.status is not Status.OPTIMAL:
+                searches.tell(found)
+            if searches.stopped or found.status is not Status.OPTIMAL:
                 break
             if n_points is None:
                 complete, budget = reached > budget or last == 0, last - 1
                 least = last if complete else None
                 continue
             if least is None:
-                first, least = last, sums.least_second(solver, limits, seed)
+                first, least = last, sums.least_second()
                 if least is None:
                     break
             budget = min(last - 1, first - -(-(first - least) * len(front) // n_points))
             complete = len(front) == n_points or budget <= least
     value = None if least is None else float(sums.second.value(least))
-    return Front(sums.name, tuple(front), n_points is None, value, complete, deadline.seconds)
+    return Front(sums.name, tuple(front), n_points is None, value, complete, searches.deadline.seconds)
 
 
 class _Integers:
@@ -265,24 +259,28 @@ class _Integers:
 class _Sums:
     """The lists, with the loss and the second number of each hypothesis as integers."""
 
-    def __init__(self, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None) -> None:
-        problem = list_problem(nbest, metric, "first", region, "budgets need")
+    def __init__(
+        self, searches: Searches, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None
+    ) -> None:
+        problem = searches.problem(nbest, metric, "first", region)
         if problem.losses is None:
             raise MetricError(
                 f"a budget needs a loss that is a sum over lists, which metric {quoted(problem.metric.name)} is not"
             )
-        self.problem, self.region = problem, region
+        self.searches, self.problem = searches, problem
         self.name, values = column_of(nbest, second, name)
         self.loss = _Integers(problem.losses, nbest.offsets, "the loss")
         self.second = _Integers(values, nbest.offsets, self.name)
 
-    def lists(self, *columns: IntArray | FloatArray) -> NBest:
+    def problem_on(self, metric: Any, *columns: IntArray) -> Problem:
+        """Return the problem with these columns as statistics."""
         nbest, statistics = self.problem.nbest, np.column_stack(columns).astype(np.float64)
-        return NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
+        lists = NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
+        return Problem(lists, metric, region=self.problem.region)
 
-    def least_second(self, method: Method, limits: Limits, seed: int) -> int | None:
+    def least_second(self) -> int | None:
         """Return the least second sum of any weights, as an integer; `None` if it was not proved in time."""
-        found = solve(method, Problem(self.lists(self.second.whole), region=self.region), limits, seed=seed)
+        found = self.searches.solve(self.problem_on(None, self.second.whole))
         return int(found.loss) if found.status is Status.OPTIMAL else None
 
 
@@ -309,17 +307,16 @@ class _BudgetSearch:
         beyond = math.ldexp(0.5, -max(1, second.largest).bit_length())
         self._metric = Budget(float(max(0, budget)), self._unit, beyond)
 
-    def run(self, method: Method, limits: Limits, seed: int, callback: Callback | None = None) -> tuple[Result, int]:
+    def run(self, callback: Callback | None = None) -> tuple[Result, int]:
         """Return the best weights found, and their second sum as an integer, which may exceed the budget."""
-        sums, limit = self._sums, self._limit
-        problem = Problem(sums.lists(self._losses, sums.second.whole), self._metric, region=sums.region)
+        sums, searches, limit = self._sums, self._sums.searches, self._limit
+        problem = sums.problem_on(self._metric, self._losses, sums.second.whole)
         report = None if callback is None else lambda progress: callback(self._progress(progress))
-        least = None
-        if self.budget == 0 and method.proves:
-            limits = replace(limits, time_limit=within(None).share(2.0))
-            least = self._least_of_cheapest(method, limits, seed)
-            limits = replace(limits, target=least)
-        found = solve(method, problem, limits, report, seed)
+        least = seconds = None
+        if self.budget == 0 and searches.method.proves:
+            seconds = searches.deadline.share(2.0)
+            least = self._least_of_cheapest(seconds)
+        found = searches.solve(problem, report, time_limit=seconds, target=least)
         if least is not None and found.lower_bound is not None:
             status, bound = found.status, min(max(found.lower_bound, least), found.loss)
             if found.loss <= least:
@@ -356,7 +353,7 @@ class _BudgetSearch:
         )
         return result, reached
 
-    def _least_of_cheapest(self, method: Method, limits: Limits, seed: int) -> float | None:
+    def _least_of_cheapest(self, seconds: float | None) -> float | None:
         """Return a lower bound for a budget of 0, which only hypotheses with the least number of their list keep.
 
         It is the optimum of lists with these hypotheses alone: weights within the budget choose the same from both
@@ -367,7 +364,8 @@ class _BudgetSearch:
         losses = self._losses[rows].astype(np.float64)
         offsets = np.searchsorted(rows, lists.offsets)
         cheapest = NBest(lists.features[rows], offsets, losses, lists.names, lists.list_ids)
-        bound = solve(method, Problem(cheapest, region=self._sums.region), limits, seed=seed).lower_bound
+        problem = Problem(cheapest, region=self._sums.problem.region)
+        bound = self._sums.searches.solve(problem, time_limit=seconds).lower_bound
         return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
     def _loss_of(self, loss: float) -> float:

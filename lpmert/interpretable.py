@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lpmert.api import list_problem, many_searches, settings_of
+from lpmert.api import Searches, list_problem, many_searches
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
 from lpmert.metrics.base import Metric
@@ -32,11 +32,9 @@ from lpmert.model.problem import TIMES, Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
 from lpmert.numeric.rounding import whole_row
-from lpmert.result import Limits, OnStage, Outcome, Result, Status
-from lpmert.search.driver import search_below
+from lpmert.result import OnStage, Outcome, Result, Status
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, checkpoint, told, within
-from lpmert.system.interrupts import Interrupts
+from lpmert.system.deadline import Deadline, checkpoint, within
 from lpmert.values import Weights, whole_number
 
 _Set = tuple[str, ...]
@@ -152,19 +150,19 @@ def best_subsets(
     >>> [(one.size, one.features, one.result.loss) for one in lpmert.best_subsets(lists).subsets]
     [(1, ('a',), 1.0), (2, ('a', 'b'), 0.0)]
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    with many_searches(limits, backend, jobs) as (deadline, interrupts):
-        problem, oracle = list_problem(nbest, metric, ties or "first", region, "best subsets need"), -inf
+    needs = "best subsets need"
+    with many_searches(needs, method, time_limit, memory_limit, jobs, seed, backend, on_stage) as searches:
+        problem, oracle = searches.problem(nbest, metric, ties or "first", region), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
             problem = problem if ties else Problem(nbest, problem.metric, ties="worst", region=problem.region)
-        selection = _Selection(problem, solver, limits, seed, deadline, on_stage, oracle, interrupts)
+        selection = _Selection(problem, searches, oracle)
         sizes = selection.sizes(at_most)
         subsets = selection.tightened(list(selection.search(sizes)))
-    if not subsets and not deadline.expired:
+    if not subsets and not searches.deadline.expired:
         raise RegionError(f"no weights of the region have at most {sizes[-1]} features that are not 0; allow more")
     complete = len(subsets) > 0 and subsets[-1].size == sizes[-1]
-    return Subsets(nbest.names, tuple(subsets), complete, deadline.seconds)
+    return Subsets(nbest.names, tuple(subsets), complete, searches.deadline.seconds)
 
 
 @dataclass
@@ -172,15 +170,9 @@ class _Selection:
     """The search of all sets, size by size. oracle: a lower bound on the loss of all weights."""
 
     problem: Problem
-    method: Method
-    limits: Limits
-    seed: int
-    deadline: Deadline
-    on_stage: OnStage | None
+    searches: Searches
     oracle: float
-    interrupts: Interrupts
     best: Result | None = None
-    stopped: bool = False
     _bound: float = inf
     _met: dict[_Set, float] = field(default_factory=dict)
 
@@ -209,9 +201,9 @@ class _Selection:
 
     def search(self, sizes: Sequence[int]) -> Iterator[Subset]:
         for size in sizes:
-            if self.deadline.expired or self.stopped:
+            if self.searches.over:
                 return
-            of_size = self._search_size(size, within(self.deadline.share(sizes[-1] - size + 1)))
+            of_size = self._search_size(size, within(self.searches.deadline.share(sizes[-1] - size + 1)))
             if of_size is not None:
                 yield of_size
 
@@ -237,14 +229,15 @@ class _Selection:
         bounds: dict[_Set, float] = {}
         ended: set[_Set] = set()
         waiting = sets
-        while waiting and not share.expired and not self.stopped:
+        while waiting and not share.expired and not self.searches.stopped:
             for k, names in enumerate(waiting):
-                if share.expired or self.stopped:
+                if share.expired:
                     break
                 bound, done = self._search_set(names, share.share(len(waiting) - k))
                 bounds[names] = max(bound, bounds.get(names, -inf))
                 ended |= {names} if done else set()
-                self.stopped = told(self.on_stage, f"sets of {size}", len(bounds), len(sets))
+                if self.searches.tell(f"sets of {size}", len(bounds), len(sets)):
+                    break
             waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
         bound = min(bounds.get(names, self.oracle) for names in sets)
         if self.problem.ties != "worst":  # a smaller set may cost less, as another of identical hypotheses may count
@@ -259,10 +252,10 @@ class _Selection:
             status = Status.OPTIMAL
         elif complete:
             status = Status.OPTIMAL_TO_TOLERANCE
-        elif self.stopped and not self.interrupts.pressed:
+        elif self.searches.stopped and not self.searches.interrupts.pressed:
             status = Status.CALLBACK
         else:
-            status = Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
+            status = Status.cut_short(self.searches.deadline, interrupted=self.searches.interrupts.pressed)
         result = replace(
             found,
             lower_bound=None if self._bound == -inf else min(self._bound, found.loss),
@@ -283,10 +276,9 @@ class _Selection:
         if any(outer.fixed.get(name) for name in zero):
             return inf, True
         region = replace(outer, fixed={**outer.fixed, **zero}) if zero else full.region
-        limits = replace(self.limits, time_limit=seconds)
         try:
             problem = Problem(full.nbest, full.metric, ties=full.ties, region=region)
-            found = search_below(problem, cutoff, self.method, limits, self.seed)
+            found = self.searches.below(problem, cutoff, time_limit=seconds)
         except RegionError:  # the region is empty with these weights at 0
             return inf, True
         self._met[names] = found.least_met

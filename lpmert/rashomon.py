@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.api import list_problem, many_searches, settings_of
+from lpmert.api import Searches, many_searches
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
@@ -33,8 +33,8 @@ from lpmert.numeric.lists import SortedLists, first_best, list_numbers
 from lpmert.numeric.rational import EPSILON
 from lpmert.numeric.rounding import binary_places
 from lpmert.quoting import listed, quoted
-from lpmert.result import Limits, OnStage, Outcome, Result, Status
-from lpmert.search.driver import Below, search_below, solve
+from lpmert.result import OnStage, Outcome, Result, Status
+from lpmert.search.driver import Below
 from lpmert.search.incumbent import normalised
 from lpmert.system.deadline import Deadline, told, within
 from lpmert.values import real_number
@@ -213,25 +213,23 @@ def near_optimal(
     >>> near.scale, near["b"].sign
     ('a = 1', 1)
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and ranges need proofs; use auto")
     percent, number = _slack(slack)
-    with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = list_problem(nbest, metric, ties, region, "ranges of weights need")
+    settings = method, time_limit, memory_limit, jobs, seed, backend, on_stage
+    with many_searches("ranges of weights need", *settings, proofs=True) as searches:
+        problem = searches.problem(nbest, metric, ties, region)
         if cones:
             _check_cones(problem)
-        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(3.0)), seed=seed)
+        optimum = searches.solve(problem, time_limit=searches.deadline.share(3.0))
         most = optimum.loss + (abs(optimum.loss) * number / 100.0 if percent else number)
-        search = _Ranges(problem, solver, limits, seed, deadline, most)
+        search = _Ranges(problem, searches, most)
         search.fix(optimum, region or Region(), relative_to)
         ranges: list[WeightRange] = []
         for name in nbest.names:
-            search.stopped |= told(on_stage, name, len(ranges), len(nbest.names))
+            searches.tell(name, len(ranges), len(nbest.names))
             ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
         box = np.array([one.possible for one in ranges]).T
-        divided = near_cones(problem, most, box, deadline, on_stage) if cones else None
-    seconds = deadline.seconds
+        divided = near_cones(problem, most, box, searches.deadline, searches.tell) if cones else None
+    seconds = searches.deadline.seconds
     return NearOptimal(search.optimum, most, search.scale, tuple(ranges), divided, search.complete, seconds)
 
 
@@ -252,13 +250,9 @@ class _Ranges:
     """The searches for ranges, each below the cut-off `most`."""
 
     problem: Problem
-    method: Method
-    limits: Limits
-    seed: int
-    deadline: Deadline
+    searches: Searches
     most: float
     complete: bool = True
-    stopped: bool = False
     scale: str = ""
 
     def fix(self, optimum: Result, region: Region, relative_to: str | None) -> None:
@@ -298,7 +292,7 @@ class _Ranges:
         weight = self._weight(self.optimum, name)
         if name in self._region.fixed:
             return WeightRange(name, weight, (weight, weight), (weight, weight))
-        with within(self.deadline.share(n_left)).running() as share:
+        with within(self.searches.deadline.share(n_left)).running() as share:
             (low, least), (high, largest) = (self._end(name, weight, upper, share) for upper in (False, True))
         return WeightRange(name, weight, (low, high), (least, largest))
 
@@ -309,7 +303,7 @@ class _Ranges:
         while abs(possible - attained) > _PRECISION * max(abs(attained), size / 10.0):
             if abs(attained) > _FAR * size:
                 return sign * inf, sign * inf
-            if share.expired or self.stopped:
+            if share.expired or self.searches.stopped:
                 self.complete = False
                 break
             value = 0.0  # decide the sign first
@@ -339,10 +333,9 @@ class _Ranges:
         low, high = (value, high) if upper else (low, value)
         if low is None or high is None or low < high:
             region = replace(self._region, bounds={**self._region.bounds, name: (low, high)})
-            limits = replace(self.limits, target=self.most)
             with suppress(RegionError):
                 problem = Problem(self.problem.nbest, self.problem.metric, ties=self.problem.ties, region=region)
-                return search_below(problem, nextafter(self.most, inf), self.method, limits, self.seed)
+                return self.searches.below(problem, nextafter(self.most, inf), target=self.most)
         return Below(None, inf, Status.OPTIMAL, inf)
 
 

@@ -199,7 +199,7 @@ def test_bounds_of_both_sizes_count_and_no_set_is_searched_again(
         bound = 0.0 if len(at_zero) == 2 else of_pairs
         return Below(known if len(searched) == 1 else None, bound, Status.OPTIMAL, 5.0)
 
-    monkeypatch.setattr("lpmert.interpretable.search_below", below)
+    monkeypatch.setattr("lpmert.api.search_below", below)
     found = lpmert.best_subsets(_wide(3), at_most=2, ties=ties, region=region).subsets
     assert sorted(map(len, searched)) == [1, 1, 1, 2, 2, 2]
     assert [(one.result.lower_bound, one.result.status) for one in found] == [(bound, status) for bound in bounds]
@@ -208,7 +208,7 @@ def test_bounds_of_both_sizes_count_and_no_set_is_searched_again(
 def test_a_set_that_is_searched_again_keeps_the_better_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     later = [Below(None, bound, Status.OPTIMAL, 5.0) for bound in (5.0, 5.0, 1.0)]
     answers = iter([Below(EARLY, 3.0, Status.TIME_LIMIT, 5.0), *later])
-    monkeypatch.setattr("lpmert.interpretable.search_below", lambda *_: next(answers))
+    monkeypatch.setattr("lpmert.api.search_below", lambda *_: next(answers))
     (found,) = lpmert.best_subsets(_wide(3), at_most=1).subsets
     assert found.result.lower_bound == 3.0
     assert next(answers, None) is None

@@ -142,9 +142,7 @@ def test_a_bound_that_near_optimal_weights_reach_narrows_nothing(monkeypatch: py
     lists, asked = _sure(1, 2), count(1)
     most = lpmert.minimize(lists).loss + 1.0
     stopped = Below(None, most, Status.TIME_LIMIT, inf)
-    monkeypatch.setattr(
-        "lpmert.rashomon.search_below", lambda *given: search_below(*given) if next(asked) == 1 else stopped
-    )
+    monkeypatch.setattr("lpmert.api.search_below", lambda *given: search_below(*given) if next(asked) == 1 else stopped)
     found = lpmert.near_optimal(lists, slack=1.0, relative_to="a")
     assert (found.complete, found["b"].possible) == (False, (-inf, inf))
     assert next(asked) == 4
@@ -208,7 +206,7 @@ def test_weights_a_thin_cell_keeps_out_of_scale_count_in_scale(region: Region, m
         found = search_below(*arguments)
         return replace(found, result=None if found.result is None else found.result.times(0.25))
 
-    monkeypatch.setattr("lpmert.rashomon.search_below", out_of_scale)
+    monkeypatch.setattr("lpmert.api.search_below", out_of_scale)
     found = lpmert.near_optimal(lists, slack=1.0, region=region)
     for one, other in zip(wanted.ranges, found.ranges, strict=True):
         assert (*one.attained, *one.possible) == pytest.approx((*other.attained, *other.possible), rel=1e-12)

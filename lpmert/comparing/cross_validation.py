@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import frexp, ldexp
 from typing import Any, NamedTuple, TypeVar, cast
@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from scipy.special import stdtrit
 
-from lpmert.api import list_problem, many_searches, problem_of, settings_of
+from lpmert.api import Searches, many_searches, problem_of
 from lpmert.comparing.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
-from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, MetricError, RegionError
+from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MetricError, RegionError
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
@@ -36,9 +36,8 @@ from lpmert.model.problem import Distinct, Problem
 from lpmert.model.region import Region
 from lpmert.quoting import WARNINGS, listed, quoted
 from lpmert.result import Evaluation, Limits, OnStage, Outcome, Result, Status
-from lpmert.search.driver import search_below, solve
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, out_of_time, told, within
+from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.workers import current_workers
 
 FEW = 30  # with fewer lists, or groups of lists, an estimate comes with a note
@@ -433,35 +432,32 @@ def leave_one_out(
     >>> left_out.optimum.loss, left_out.loss
     (0.0, 2.0)
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
-    if not solver.proves:
-        raise MethodError(f"method {quoted(solver.name)} proves nothing, and leave-one-out needs proofs; use auto")
-    with many_searches(limits, backend, jobs) as (deadline, _):
-        problem = list_problem(nbest, metric, ties, region, "leave-one-out needs")
+    settings = method, time_limit, memory_limit, jobs, seed, backend, on_stage
+    with many_searches("leave-one-out needs", *settings, proofs=True) as searches:
+        problem, deadline = searches.problem(nbest, metric, ties, region), searches.deadline
         if not isinstance(problem.metric, AdditiveMetric):
             raise MetricError(f"leave-one-out needs a sum over lists, which {quoted(problem.metric.name)} is not")
-        optimum = solve(solver, problem, replace(limits, time_limit=deadline.share(2.0)), seed=seed)
+        optimum = searches.solve(problem, time_limit=deadline.share(2.0))
         if optimum.status is not Status.OPTIMAL:
             raise LimitError(f"no list left out, as the optimum of all lists is not proved: {optimum.message}")
-        search = _Search(problem, optimum, solver, limits, seed)
+        search = _Search(problem, optimum, searches)
         fitted, n_lists = search.fitted, nbest.n_lists
         ends = np.array([fitted, np.maximum.reduceat(search.losses, search.lists.offsets[:-1])])
         waiting = np.flatnonzero(ends[0] < ends[1]).tolist()
         for done, number in enumerate(waiting):
-            if deadline.expired:
+            if searches.over:
                 break
             found = search.without(number, deadline.share(len(waiting) - done))
             ends[:, number] = ends[:, number] if found is None else found
-            if told(on_stage, "lists left out", n_lists - len(waiting) + done + 1, n_lists):
-                break
+            searches.tell("lists left out", n_lists - len(waiting) + done + 1, n_lists)
     return LeftOut(optimum, nbest.list_ids, fitted, ends[0], ends[1], deadline.seconds)
 
 
 class _Search:
     """Searches for the optimum without one list. Hypotheses with identical features are represented by one."""
 
-    def __init__(self, problem: Problem, optimum: Result, method: Method, limits: Limits, seed: int) -> None:
-        self._problem, self._method, self._limits, self._seed = problem, method, limits, seed
+    def __init__(self, problem: Problem, optimum: Result, searches: Searches) -> None:
+        self._problem, self._searches = problem, searches
         self.lists: Distinct = problem.as_given()
         metric: Any = problem.metric
         begins, unit = self.lists.offsets[:-1], problem.canonical.unit
@@ -496,7 +492,7 @@ class _Search:
             problem = Problem(nbest, None, ties="first", region=self._problem.region)
         except RegionError:
             return None
-        found = search_below(problem, cutoff, self._method, replace(self._limits, time_limit=seconds), self._seed)
+        found = self._searches.below(problem, cutoff, time_limit=seconds)
         if found.result is None:
             return fitted if found.status.finished and found.bound >= cutoff else None
         if found.result.status is not Status.OPTIMAL:

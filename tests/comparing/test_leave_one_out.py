@@ -117,7 +117,7 @@ def test_lists_whose_search_proves_nothing_lie_between_bounds(ending: Any, monke
     whole, dearest = lpmert.leave_one_out(lists), np.maximum.reduceat(lists.statistics.ravel(), lists.offsets[:-1])
     unclear = whole.fitted < dearest
     assert {*(whole.most > whole.fitted)[unclear].tolist()} == {False, True}
-    below = "lpmert.comparing.cross_validation.search_below"
+    below = "lpmert.api.search_below"
     monkeypatch.setattr(below, lambda *given: ending(search_below(*given), given[1]))
     found = lpmert.leave_one_out(lists)
     assert not found.complete
