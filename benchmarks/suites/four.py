@@ -45,7 +45,7 @@ def _steps(data: NBest, objective: Objective, _seed: int, _time_limit: float) ->
     ones = CanonicalWeights(np.ones(form.n_features))
     search = LpMertSearch(STRICT, form, Incumbent(form.dearest + 1, ones, ""))
     cells: dict[tuple[int, ...], list[tuple[int, int, bool]]] = {}
-    test = search.test.test
+    test = search.test
 
     def recorded(
         lists: IntArray, cost: int, positions: IntArray, halves: tuple[Combination, Combination] | None = None
@@ -56,14 +56,14 @@ def _steps(data: NBest, objective: Objective, _seed: int, _time_limit: float) ->
             cells.setdefault(tuple(lists.tolist()), []).append(outcome)
         return combination
 
-    search.test.test = recorded  # type: ignore[method-assign]
+    search.test = recorded  # type: ignore[method-assign]
     while search.root is None:
         search.advance()
     root = search.root
     if not isinstance(root, TwoHalves) or not isinstance(root.left, TwoHalves):
         raise TypeError("four lists make a tree of two levels")
     while not root.found:  # the search itself may end sooner, with an optimum that it met by chance
-        root.get_next_best()
+        root.get_next_best(search)
     steps = {}
     for stream, part in zip((root.left, root.right, root), PARTS, strict=True):
         if isinstance(stream, TwoHalves):

@@ -12,12 +12,11 @@ Source: Galley and Quirk, Optimal Search for Minimum Error Rate Training, EMNLP 
 from __future__ import annotations
 
 import heapq
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
@@ -35,186 +34,6 @@ from lpmert.numeric.lp import LinOptimizer
 from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Combination:
-    """One choice from each of some lists: its `positions` in the lists, which are in order of cost.
-
-    weights [d]: a witness, `None` if no double-precision weights make the choices. least [S]: for each list, the first
-    position that may be attainable together with it; for its own lists, the chosen position.
-    """
-
-    cost: int
-    positions: IntArray
-    weights: FloatArray | None
-    least: IntArray
-
-
-Halves = tuple[Combination, Combination]  # the two combinations that a longer one consists of
-
-
-class CombinationTest(ABC):
-    """Decides which combinations a stream contains; tested: counts of combinations by length."""
-
-    def __init__(self, canonical: Canonical) -> None:
-        self.sorted_lists = canonical.by_cost
-        self.tested: Counter[int] = Counter()
-        self._no_bounds = np.zeros(canonical.n_lists, dtype=np.int64)
-
-    def counters(self) -> dict[str, int]:
-        """Return all counts by name; `tested_n` are combinations of n lists."""
-        return {f"tested_{n}": count for n, count in sorted(self.tested.items())}
-
-    @abstractmethod
-    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
-        """Return the combination of these positions if it belongs to the stream, else `None`."""
-
-
-class OneList:
-    """Algorithm 1: the hypotheses of one list in order of cost, without interior ones.
-
-    position: of the next hypothesis to test.
-    """
-
-    def __init__(self, number: int, test: CombinationTest) -> None:
-        self.lists = np.array([number])
-        self.found: list[Combination] = []
-        begin, end = test.sorted_lists.offsets[number : number + 2]
-        self._costs = test.sorted_lists.costs[begin:end].tolist()
-        self.position = 0
-        self._test = test
-
-    @property
-    def bound(self) -> int:
-        """A lower bound on the cost of the next combination; `INFINITE_COST` if none is left."""
-        return self._costs[self.position] if self.position < len(self._costs) else INFINITE_COST
-
-    def get_next_best(self) -> None:
-        """Do one piece of work towards the next combination: at most one test."""
-        position = self.position
-        combination = self._test.test(self.lists, self._costs[position], np.array([position], dtype=np.int64))
-        self.position += 1
-        if combination is not None:
-            self.found.append(combination)
-
-
-class TwoHalves:
-    """Algorithm 2: the combinations of two streams, by a frontier over cells (left rank, right rank).
-
-    The frontier contains the right and lower neighbours of visited cells. The only parent of a cell is its left
-    neighbour, or the one above in the first column, so that no cell enters twice.
-
-    lazy: a cell whose combination a half has not found yet waits in the frontier at a bound on its cost. Otherwise the
-    half finds that combination before any other cell is visited, as published.
-    """
-
-    def __init__(self, left: Stream, right: Stream, test: CombinationTest, *, lazy: bool) -> None:
-        self.left, self.right = left, right
-        self.lists: IntArray = np.concatenate([left.lists, right.lists])
-        self.found: list[Combination] = []
-        self._test = test
-        self._lazy = lazy
-        self._reached = 0
-        self.frontier = [(self._cost_of(0, 0), 0, 0)]
-
-    @property
-    def bound(self) -> int:
-        return max(self._reached, self.frontier[0][0]) if self.frontier else INFINITE_COST
-
-    def get_next_best(self) -> None:
-        cell = self.best_in_frontier()
-        if cell is None:
-            return
-        left, right = self.left.found[cell[0]], self.right.found[cell[1]]
-        positions = np.concatenate([left.positions, right.positions])  # the paper's sparse combination
-        combination = self._test.test(self.lists, left.cost + right.cost, positions, (left, right))
-        self.expand_frontier(cell)
-        if combination is not None:
-            self.found.append(combination)
-
-    def best_in_frontier(self) -> tuple[int, int] | None:
-        """Remove and return the cheapest cell of the frontier; `None` if a half must first find a combination."""
-        while self.frontier:
-            cost, m, n = self.frontier[0]
-            waiting = self._waiting(m, n)
-            if waiting is not None and waiting.bound < INFINITE_COST:
-                waiting.get_next_best()
-                heapq.heapreplace(self.frontier, (self._cost_of(m, n), m, n))
-                return None
-            heapq.heappop(self.frontier)
-            if waiting is None:
-                exact = self._cost_of(m, n)
-                if exact == cost:
-                    self._reached = cost
-                    return m, n
-                heapq.heappush(self.frontier, (exact, m, n))
-        return None
-
-    def expand_frontier(self, cell: tuple[int, int]) -> None:
-        """Add the right neighbour of a visited cell to the frontier, and in the first column also the lower one."""
-        m, n = cell
-        heapq.heappush(self.frontier, (self._cost_of(m, n + 1), m, n + 1))
-        if n == 0:
-            heapq.heappush(self.frontier, (self._cost_of(m + 1, 0), m + 1, 0))
-
-    def _waiting(self, m: int, n: int) -> Stream | None:
-        if m >= len(self.left.found):
-            return self.left
-        return self.right if n >= len(self.right.found) else None
-
-    def _cost_of(self, m: int, n: int) -> int:
-        """Return the cost of a cell; if a half has not found it yet, a bound if lazy, else less than any cost."""
-        if not self._lazy and self._waiting(m, n) is not None:
-            return -1
-        return cost_at(self.left, m) + cost_at(self.right, n)
-
-
-Stream = OneList | TwoHalves  # the attainable combinations of some lists in order of cost, computed on demand and kept
-
-
-def cost_at(stream: Stream, rank: int) -> int:
-    """Return the cost of the combination of this rank, or a lower bound if it has not been found yet."""
-    return stream.found[rank].cost if rank < len(stream.found) else stream.bound
-
-
-def balanced_tree(streams: Sequence[Stream], join: Callable[[Stream, Stream], Stream]) -> Stream:
-    """Return the root of a tree over streams s to t, split from the top down after u = floor((s + t) / 2)."""
-    if len(streams) == 1:
-        return streams[0]
-    middle = (len(streams) + 1) // 2
-    return join(balanced_tree(streams[:middle], join), balanced_tree(streams[middle:], join))
-
-
-_LARGEST_COUNT = 10**300  # larger numbers of combinations are not reported
-
-
-class StreamSearch(Search):
-    """A search for the first combinations of the root of a tree of streams; `test` decides and counts them."""
-
-    def __init__(self, incumbent: Incumbent, test: CombinationTest, *, lazy: bool) -> None:
-        self.incumbent, self._combination_test, self._lazy = incumbent, test, lazy
-        self._sizes = np.diff(test.sorted_lists.offsets).tolist()
-        self.lists: list[Stream] = [OneList(s, test) for s in range(len(self._sizes))]
-        self._joined: list[TwoHalves] = []
-
-    def _join(self, left: Stream, right: Stream) -> TwoHalves:
-        self._joined.append(TwoHalves(left, right, self._combination_test, lazy=self._lazy))
-        return self._joined[-1]
-
-    @property
-    def nodes(self) -> int:
-        return self._combination_test.tested.total()
-
-    @property
-    def open_nodes(self) -> int:
-        return sum(len(stream.frontier) for stream in self._joined)
-
-    def counters(self) -> Mapping[str, int]:
-        n_combinations = prod(self._sizes)
-        total = {"combinations": n_combinations} if n_combinations < _LARGEST_COUNT else {}
-        return {"nodes": self.nodes, **self._combination_test.counters(), **total}
-
 
 _PUBLISHED_TOLERANCE = 1e-9
 """Combinations with a published objective up to this count as interior; differences are scaled to at most 1."""
@@ -266,17 +85,8 @@ class AttainabilityOracle:
             exact = self._optimizer.solve(chosen, start=corral.point if corral.point.any() else None)
             attained, witness = exact.attainable, exact.weights
         if attained and self._cap is not None and self._tests_corner:
-            attained = self._corner_inside(lists, positions, self._cap)
+            attained = self.published_weights(lists, positions) is not None
         return attained, witness if attained else None
-
-    def _corner_inside(self, lists: IntArray, positions: IntArray, cap: Cap) -> bool:
-        """Return whether the weights of the cell with the largest product with the cap's centre lie in the cap.
-
-        This is the test of Galley and Quirk, EMNLP 2011, for searches within a cosine. These weights are a corner of
-        the cell within a box around the origin, and can lie outside of the cap although the cell reaches into it.
-        """
-        answer = _box_program(cap.unit, self._differences(lists, positions))
-        return answer is not None and cap.cosine_of(answer) >= cap.cosine
 
     def published_weights(self, lists: IntArray, positions: IntArray) -> FloatArray | None:
         """Return weights [d] of the linear program of the paper; `None` if these choices count as interior.
@@ -285,129 +95,189 @@ class AttainabilityOracle:
         maximises w.centre instead, and its weights must lie within the cosine. Choices count as interior unless the
         maximum is clearly positive.
         """
-        differences = self._differences(lists, positions)
-        objective = differences.mean(axis=0) if self._cap is None else self._cap.unit
-        weights = _box_program(objective, differences)
-        if weights is None or weights @ objective <= _PUBLISHED_TOLERANCE:
-            return None
-        inside = self._cap is None or self._cap.cosine_of(weights) >= self._cap.cosine
-        return weights if inside else None
-
-    def _differences(self, lists: IntArray, positions: IntArray) -> FloatArray:
-        """Return the differences [R, d] between the chosen and all hypotheses of the lists, scaled to at most 1."""
-        rows, offsets = self.sorted_lists.rows, self.sorted_lists.offsets
+        rows, offsets, cap = self.sorted_lists.rows, self.sorted_lists.offsets, self._cap
         pairs = zip(lists.tolist(), positions.tolist(), strict=True)
         differences = np.concatenate([rows[offsets[s] + h] - rows[offsets[s] : offsets[s + 1]] for s, h in pairs])
-        return np.asarray(differences / (np.abs(differences).max() or 1.0))
+        differences /= np.abs(differences).max() or 1.0
+        objective = differences.mean(axis=0) if cap is None else cap.unit
+        options = {"primal_feasibility_tolerance": 1e-10}
+        limits = -differences, np.zeros(len(differences))
+        answer = linprog(-objective, *limits, bounds=(-1, 1), method="highs", options=options)
+        weights = np.asarray(answer.x) if answer.status == 0 else None
+        if weights is None or weights @ objective <= _PUBLISHED_TOLERANCE:
+            return None
+        return weights if cap is None or cap.cosine_of(weights) >= cap.cosine else None
 
 
-def _box_program(objective: FloatArray, differences: FloatArray) -> FloatArray | None:
-    """Return the w in [-1, 1]^d with differences w >= 0 and the largest objective; `None` if HiGHS finds none."""
-    answer = linprog(
-        -objective,
-        A_ub=-differences,
-        b_ub=np.zeros(len(differences)),
-        bounds=(-1, 1),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10},
-    )
-    return np.asarray(answer.x) if answer.status == 0 else None
+@dataclass(frozen=True, slots=True, eq=False)
+class Combination:
+    """One choice from each of some lists: its `positions` in the lists, which are in order of cost.
 
-
-_PUBLISHED_SLICE = 60  # linear programs of HiGHS in a slice
-
-
-class PublishedTest(CombinationTest):
-    """The test as published: one linear program of HiGHS decides whether a combination belongs to a stream.
-
-    refused_attainable: whether the program has refused an attainable combination; the kernel checks every refusal for
-    this, but changes none.
+    weights [d]: a witness, `None` if no double-precision weights make the choices. least [S]: for each list, the first
+    position that may be attainable together with it; for its own lists, the chosen position.
     """
 
-    def __init__(self, canonical: Canonical) -> None:
-        super().__init__(canonical)
-        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap)
-        self.refused_attainable = False
+    cost: int
+    positions: IntArray
+    weights: FloatArray | None
+    least: IntArray
 
-    def counters(self) -> dict[str, int]:
-        """Return all counts: each combination is one program; `checked` counts the refusals."""
-        return {"lps": self.tested.total(), "checked": self.oracle.counters["lps"], **super().counters()}
 
-    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
-        del halves
-        checkpoint()
-        self.tested[len(lists)] += 1
-        weights = self.oracle.published_weights(lists, positions)
-        if weights is not None:
-            return Combination(cost, positions, weights, self._no_bounds)
-        self.refused_attainable = self.refused_attainable or self.oracle.decide(lists, positions)[0]
+Halves = tuple[Combination, Combination]  # the two combinations that a longer one consists of
+
+
+class OneList:
+    """Algorithm 1: the hypotheses of one list in order of cost, without interior ones.
+
+    position: of the next hypothesis to test.
+    """
+
+    def __init__(self, number: int, sorted_lists: SortedLists) -> None:
+        self.lists = np.array([number])
+        self.found: list[Combination] = []
+        self.costs = sorted_lists.costs[slice(*sorted_lists.offsets[number : number + 2])].tolist()
+        self.position = 0
+
+    @property
+    def bound(self) -> int:
+        """A lower bound on the cost of the next combination; `INFINITE_COST` if none is left."""
+        return self.costs[self.position] if self.position < len(self.costs) else INFINITE_COST
+
+    def get_next_best(self, search: StreamSearch) -> None:
+        """Do one piece of work towards the next combination: at most one test, by the search."""
+        position = self.position
+        combination = search.test(self.lists, self.costs[position], np.array([position], dtype=np.int64))
+        self.position += 1
+        if combination is not None:
+            self.found.append(combination)
+
+
+class TwoHalves:
+    """Algorithm 2: the combinations of two streams, by a frontier over cells (left rank, right rank).
+
+    The frontier contains the right and lower neighbours of visited cells. The only parent of a cell is its left
+    neighbour, or the one above in the first column, so that no cell enters twice.
+
+    lazy: a cell whose combination a half has not found yet waits in the frontier at a bound on its cost. Otherwise the
+    half finds that combination before any other cell is visited, as published.
+    """
+
+    def __init__(self, left: Stream, right: Stream, *, lazy: bool) -> None:
+        self.left, self.right = left, right
+        self.lists: IntArray = np.concatenate([left.lists, right.lists])
+        self.found: list[Combination] = []
+        self._lazy = lazy
+        self._reached = 0
+        self.frontier = [(self._cost_of(0, 0), 0, 0)]
+
+    @property
+    def bound(self) -> int:
+        return max(self._reached, self.frontier[0][0]) if self.frontier else INFINITE_COST
+
+    def get_next_best(self, search: StreamSearch) -> None:
+        cell = self.best_in_frontier(search)
+        if cell is None:
+            return
+        left, right = self.left.found[cell[0]], self.right.found[cell[1]]
+        positions = np.concatenate([left.positions, right.positions])  # the paper's sparse combination
+        combination = search.test(self.lists, left.cost + right.cost, positions, (left, right))
+        self.expand_frontier(cell)
+        if combination is not None:
+            self.found.append(combination)
+
+    def best_in_frontier(self, search: StreamSearch) -> tuple[int, int] | None:
+        """Remove and return the cheapest cell of the frontier; `None` if a half must first find a combination."""
+        while self.frontier:
+            cost, m, n = self.frontier[0]
+            waiting = self._waiting(m, n)
+            if waiting is not None and waiting.bound < INFINITE_COST:
+                waiting.get_next_best(search)
+                heapq.heapreplace(self.frontier, (self._cost_of(m, n), m, n))
+                return None
+            heapq.heappop(self.frontier)
+            if waiting is None:
+                exact = self._cost_of(m, n)
+                if exact == cost:
+                    self._reached = cost
+                    return m, n
+                heapq.heappush(self.frontier, (exact, m, n))
         return None
 
+    def expand_frontier(self, cell: tuple[int, int]) -> None:
+        """Add the right neighbour of a visited cell to the frontier, and in the first column also the lower one."""
+        m, n = cell
+        heapq.heappush(self.frontier, (self._cost_of(m, n + 1), m, n + 1))
+        if n == 0:
+            heapq.heappush(self.frontier, (self._cost_of(m + 1, 0), m + 1, 0))
 
-class PublishedSearch(StreamSearch):
-    """Algorithms 1 and 2 slice by slice: the search ends with the first combination of the root.
+    def _waiting(self, m: int, n: int) -> Stream | None:
+        if m >= len(self.left.found):
+            return self.left
+        return self.right if n >= len(self.right.found) else None
 
-    The lower bound is that of the root as long as no attainable combination has been refused: if an attainable
-    combination costs less than the accepted one, it was refused, or a part of it was. The first incumbent is arbitrary,
-    and plays no part in the search.
+    def _cost_of(self, m: int, n: int) -> int:
+        """Return the cost of a cell; if a half has not found it yet, a bound if lazy, else less than any cost."""
+        if not self._lazy and self._waiting(m, n) is not None:
+            return -1
+        return cost_at(self.left, m) + cost_at(self.right, n)
+
+
+Stream = OneList | TwoHalves  # the attainable combinations of some lists in order of cost, computed on demand and kept
+
+
+def cost_at(stream: Stream, rank: int) -> int:
+    """Return the cost of the combination of this rank, or a lower bound if it has not been found yet."""
+    return stream.found[rank].cost if rank < len(stream.found) else stream.bound
+
+
+_LARGEST_COUNT = 10**300  # larger numbers of combinations are not reported
+
+
+class StreamSearch(Search):
+    """A search for the first combinations of the root of a tree of streams.
+
+    lists: the streams of single lists. tested: counts of combinations by length.
     """
 
-    finished = False
+    def __init__(
+        self, canonical: Canonical, incumbent: Incumbent, *, lazy: bool = False, cosine_test: str = "exact"
+    ) -> None:
+        self.incumbent, self._canonical, self._lazy = incumbent, canonical, lazy
+        self.oracle = AttainabilityOracle(canonical.by_cost, canonical.cap, cosine_test)
+        self.tested: Counter[int] = Counter()
+        self._no_bounds = np.zeros(canonical.n_lists, dtype=np.int64)
+        self.lists = [OneList(s, canonical.by_cost) for s in range(canonical.n_lists)]
+        self.joined: list[TwoHalves] = []
 
-    def __init__(self, canonical: Canonical) -> None:
-        self._canonical = canonical
-        self._test = PublishedTest(canonical)
-        super().__init__(any_incumbent(canonical), self._test, lazy=False)
-        self._root = balanced_tree(self.lists, self._join)
-        self._bound: int | None = 0
+    @abstractmethod
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
+        """Return the combination of these positions if it belongs to the stream, else `None`."""
+
+    def join(self, left: Stream, right: Stream) -> TwoHalves:
+        self.joined.append(TwoHalves(left, right, lazy=self._lazy))
+        return self.joined[-1]
+
+    def balanced_tree(self, streams: Sequence[Stream]) -> Stream:
+        """Return the root of a tree over streams s to t, split from the top down after u = floor((s + t) / 2)."""
+        if len(streams) == 1:
+            return streams[0]
+        middle = (len(streams) + 1) // 2
+        return self.join(self.balanced_tree(streams[:middle]), self.balanced_tree(streams[middle:]))
 
     @property
-    def lower_bound(self) -> int | None:
-        return None if self._bound is None else min(self._bound, self.incumbent.cost)
+    def nodes(self) -> int:
+        return self.tested.total()
 
     @property
-    def lps(self) -> int:
-        return self.nodes
+    def open_nodes(self) -> int:
+        return sum(len(stream.frontier) for stream in self.joined)
 
-    def advance(self) -> None:
-        stop = self.lps + _PUBLISHED_SLICE
-        while not self.finished and self.lps < stop:
-            self._root.get_next_best()
-            if self._root.found:
-                self._end(self._root.found[0])
-            elif self._root.bound >= INFINITE_COST:  # every combination was refused
-                self._bound, self.finished = None, True
-            elif not self._test.refused_attainable and self._bound is not None:
-                self._bound = max(self._bound, self._root.bound)
-
-    def _end(self, first: Combination) -> None:
-        """Take the first combination of the root as the result, and set the bound that it proves.
-
-        It proves nothing if only ties attain it, or if the refusal of an attainable combination may have hidden a
-        cheaper one.
-        """
-        self.finished = True
-        attained, weights = self._test.oracle.decide(self._root.lists, first.positions)
-        if not attained:
-            self._take_tied(first.weights)
-        elif weights is None:
-            self._leave_unsettled(first.cost)
-        else:
-            self.incumbent.improve(first.cost, weights, "D")
-        doubtful = self._test.refused_attainable and (self._bound is None or self._bound < first.cost)
-        self._bound = first.cost if attained and not doubtful else None
-
-    def _take_tied(self, weights: FloatArray | None) -> None:
-        """Improve the incumbent by weights of the paper's program, at the worst cost of their ties: see lemma C3."""
-        cap = self._canonical.cap
-        if weights is not None and (cap is None or cap.contains(weights)):
-            self.incumbent.improve(self._canonical.clear_cost(CanonicalWeights(weights))[0], weights, "D")
-
-
-SLICE_STEPS, _SLICE_LPS = 3000, 1000  # pieces of work, and linear programs, in a slice
-
-_SHARPNESS = 8.0
-"""How fast the weight of a candidate falls with its excess cost, in units of the slack, when lists are ordered."""
+    def counters(self) -> Mapping[str, int]:
+        """Return all counts by name; `tested_n` are combinations of n lists."""
+        by_length = {f"tested_{n}": count for n, count in sorted(self.tested.items())}
+        n_combinations = prod(self.oracle.sizes.tolist())
+        total = {"combinations": n_combinations} if n_combinations < _LARGEST_COUNT else {}
+        return {"nodes": self.nodes, **self.oracle.counters, **by_length, **total}
 
 
 @dataclass(frozen=True)
@@ -448,37 +318,183 @@ class LpMert(Method):
         return LpMertSearch(self, task.canonical, task.incumbent)
 
 
-class SavingTest(CombinationTest):
-    """Tests combinations with as few linear programs as possible; witnesses improve the incumbent.
+_PUBLISHED_SLICE = 60  # linear programs of HiGHS in a slice
+SLICE_STEPS, _SLICE_LPS = 3000, 1000  # pieces of work, and linear programs, in a slice
 
-    costs [S, longest list + 1]: cost of each position of each list, infinite beyond its end.
+_SHARPNESS = 8.0
+"""How fast the weight of a candidate falls with its excess cost, in units of the slack, when lists are ordered."""
+
+
+class PublishedSearch(StreamSearch):
+    """Algorithms 1 and 2 as published: one linear program of HiGHS decides whether a combination belongs to a stream.
+
+    The search ends with the first combination of the root. The lower bound is that of the root as long as no attainable
+    combination has been refused (`_refused_attainable`): if an attainable combination costs less than the accepted one,
+    it was refused, or a part of it was. The kernel checks every refusal for this, but changes none. The first incumbent
+    is arbitrary, and plays no part in the search.
+    """
+
+    finished = False
+
+    def __init__(self, canonical: Canonical) -> None:
+        super().__init__(canonical, any_incumbent(canonical))
+        self._root = self.balanced_tree(self.lists)
+        self._bound: int | None = 0
+        self._refused_attainable = False
+
+    @property
+    def lower_bound(self) -> int | None:
+        return None if self._bound is None else min(self._bound, self.incumbent.cost)
+
+    @property
+    def lps(self) -> int:
+        return self.nodes
+
+    def counters(self) -> Mapping[str, int]:
+        """Return all counts: each combination is one program; `checked` counts the refusals."""
+        return {**super().counters(), "lps": self.lps, "checked": self.oracle.counters["lps"]}
+
+    def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
+        del halves
+        checkpoint()
+        self.tested[len(lists)] += 1
+        weights = self.oracle.published_weights(lists, positions)
+        if weights is not None:
+            return Combination(cost, positions, weights, self._no_bounds)
+        self._refused_attainable = self._refused_attainable or self.oracle.decide(lists, positions)[0]
+        return None
+
+    def advance(self) -> None:
+        stop = self.lps + _PUBLISHED_SLICE
+        while not self.finished and self.lps < stop:
+            self._root.get_next_best(self)
+            if self._root.found:
+                self._end(self._root.found[0])
+            elif self._root.bound >= INFINITE_COST:  # every combination was refused
+                self._bound, self.finished = None, True
+            elif not self._refused_attainable and self._bound is not None:
+                self._bound = max(self._bound, self._root.bound)
+
+    def _end(self, first: Combination) -> None:
+        """Take the first combination of the root as the result, and set the bound that it proves.
+
+        It proves nothing if only ties attain it, or if the refusal of an attainable combination may have hidden a
+        cheaper one.
+        """
+        self.finished = True
+        attained, weights = self.oracle.decide(self._root.lists, first.positions)
+        if not attained:
+            self._take_tied(first.weights)
+        elif weights is None:
+            self._leave_unsettled(first.cost)
+        else:
+            self.incumbent.improve(first.cost, weights, "D")
+        doubtful = self._refused_attainable and (self._bound is None or self._bound < first.cost)
+        self._bound = first.cost if attained and not doubtful else None
+
+    def _take_tied(self, weights: FloatArray | None) -> None:
+        """Improve the incumbent by weights of the paper's program, at the worst cost of their ties: see lemma C3."""
+        cap = self._canonical.cap
+        if weights is not None and (cap is None or cap.contains(weights)):
+            self.incumbent.improve(self._canonical.clear_cost(CanonicalWeights(weights))[0], weights, "D")
+
+
+class LpMertSearch(StreamSearch):
+    """Builds the tree of streams, then asks the root for its first combination; `root` is `None` while it builds.
+
+    Tests combinations with as few linear programs as possible; witnesses improve the incumbent.
     """
 
     def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
-        super().__init__(canonical)
-        self.incumbent = incumbent
-        self.oracle = AttainabilityOracle(self.sorted_lists, canonical.cap, settings.cosine_test)
-        self.counts: Counter[str] = Counter(saved_by_look_ahead=0, lps_ahead=0)
-        self._looks_ahead = settings.look_ahead
-        self._granularity = canonical.granularity
-        sizes = self.oracle.sizes
-        n_lists, longest = len(sizes), int(sizes.max(initial=1))
-        self._all_lists = np.arange(n_lists)
-        self._selection = np.zeros(n_lists, dtype=np.int64)
+        super().__init__(canonical, incumbent, lazy=settings.lazy, cosine_test=settings.cosine_test)
+        self.oracle.counters.update(saved_by_look_ahead=0, lps_ahead=0)
+        self.root: Stream | None = None
+        self._settings, self._granularity = settings, canonical.granularity
+        self._proves = settings.cosine_test == "exact" or canonical.cap is None
+        self._building = self._build()
+        self._taken = 0
+        self._all_lists = np.arange(canonical.n_lists)
+        self._selection = np.zeros(canonical.n_lists, dtype=np.int64)
         self._witness_is_clear = False
-        self.costs = np.full((n_lists, longest + 1), INFINITE_COST)
-        for s, (begin, end) in enumerate(pairwise(canonical.offsets.tolist())):
-            self.costs[s, : end - begin] = self.sorted_lists.costs[begin:end]
+        # The cost of each position of each list, infinite beyond its end.
+        self._costs = np.full((canonical.n_lists, int(self.oracle.sizes.max(initial=1)) + 1), INFINITE_COST)
+        for row, size, stream in zip(self._costs, self.oracle.sizes, self.lists, strict=True):
+            row[:size] = stream.costs
 
-    def counters(self) -> dict[str, int]:
-        return {**self.oracle.counters, **self.counts, **super().counters()}
+    @property
+    def finished(self) -> bool:
+        return self.root is not None and self._root_bound >= self.incumbent.cost
+
+    @property
+    def _root_bound(self) -> int:
+        """A bound on the root's next combination; the incumbent's cost if no lower cost is possible."""
+        bound = 0 if self.root is None else self.root.bound
+        return self.incumbent.cost if bound > self.incumbent.cost - self._granularity else bound
+
+    @property
+    def lower_bound(self) -> int | None:
+        return min(self._root_bound, self._upper) if self._proves else None
+
+    @property
+    def lps(self) -> int:
+        return self.oracle.counters["lps"]
+
+    def advance(self) -> None:
+        stop = self.lps + _SLICE_LPS
+        for _ in range(SLICE_STEPS):
+            if self.finished or self.lps >= stop:
+                return
+            checkpoint()
+            if self.root is None:
+                next(self._building, None)
+            else:
+                self.root.get_next_best(self)
+                self._take(self.root)
+
+    def _take(self, root: Stream) -> None:
+        """Improve the incumbent by the new combinations of the root: the first strict one is the optimum."""
+        for combination in root.found[self._taken :]:
+            if combination.weights is not None:
+                self.incumbent.improve(combination.cost, combination.weights, "D")
+            else:
+                self._leave_unsettled(combination.cost)
+        self._taken = len(root.found)
+
+    def _build(self) -> Iterator[None]:
+        """Build the tree over the lists, balanced or a chain; yields after each piece of work."""
+        if self._settings.chain:
+            first, *others = yield from self._fewest_candidates_first()
+            self.root = reduce(self.join, others, first)
+        else:
+            self.root = self.balanced_tree(self.lists)
+        self._take(self.root)
+        yield
+
+    def _fewest_candidates_first(self) -> Generator[None, None, list[OneList]]:
+        """Return the streams of single lists, those with the fewest candidates for a selection below the cut-off first.
+
+        Each stream is first asked for its cheapest hypothesis; yields after each piece of work.
+        """
+        most = self.incumbent.cost
+        for stream in self.lists:
+            while not stream.found and stream.bound < INFINITE_COST:
+                stream.get_next_best(self)
+                yield
+        cheapest = [cost_at(stream, 0) for stream in self.lists]
+        slack = max(1, most - sum(cheapest))
+        weights = []
+        for least, stream in zip(cheapest, self.lists, strict=True):
+            costs = np.array(stream.costs)
+            excess = costs[costs >= least] - least
+            weights.append(float(np.exp(-_SHARPNESS * excess[excess < slack] / slack).sum()))
+        return [self.lists[k] for k in np.argsort(weights, kind="stable").tolist()]
 
     def test(self, lists: IntArray, cost: int, positions: IntArray, halves: Halves | None = None) -> Combination | None:
         """Return the combination, `None` if it is not attainable or no selection with it is below the cut-off."""
         self.tested[len(lists)] += 1
         least = self._least(lists, positions, halves)
         if least is None:
-            self.counts["saved_by_look_ahead"] += 1
+            self.oracle.counters["saved_by_look_ahead"] += 1
             return None
         near, first = (None, 0) if halves is None else (halves[0].weights, len(halves[0].positions))
         attained, weights = self._decide(lists, positions, near, first)
@@ -486,7 +502,7 @@ class SavingTest(CombinationTest):
 
     def _least(self, lists: IntArray, positions: IntArray, halves: Halves | None) -> IntArray | None:
         """Return [S] the first attainable position of every list as both halves know it; `None` if that is cut off."""
-        if not self._looks_ahead:
+        if not self._settings.look_ahead:
             return self._no_bounds
         if halves is None:
             least = self._no_bounds.copy()
@@ -498,18 +514,18 @@ class SavingTest(CombinationTest):
         return least if self._below_cutoff(least) else None
 
     def _below_cutoff(self, least: IntArray) -> bool:
-        return bool(self.costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
+        return bool(self._costs[self._all_lists, least].sum() <= self.incumbent.cost - self._granularity)
 
     def _look_ahead(self, lists: IntArray, combination: Combination) -> Combination | None:
         """Raise the first position of every other list to one attainable with the combination; `None` if cut off."""
-        if not self._looks_ahead or len(lists) == len(self._all_lists):
+        if not self._settings.look_ahead or len(lists) == len(self._all_lists):
             return combination
         least = combination.least
         attained = self._choices_of_last_witness()
         for s in np.setdiff1d(self._all_lists, lists).tolist():
             longer = np.append(lists, s)
             while not attained[s, least[s]]:
-                self.counts["lps_ahead"] += 1
+                self.oracle.counters["lps_ahead"] += 1
                 if self._decide(longer, np.append(combination.positions, least[s]), combination.weights, len(lists))[0]:
                     attained |= self._choices_of_last_witness()
                     break
@@ -531,94 +547,6 @@ class SavingTest(CombinationTest):
 
     def _choices_of_last_witness(self) -> NDArray[np.bool_]:
         """Return [S, longest list] whether the last witness makes each choice; all false if some choice was unclear."""
-        made = np.zeros((len(self._all_lists), self.costs.shape[1] - 1), dtype=np.bool_)
+        made = np.zeros((len(self._all_lists), self._costs.shape[1] - 1), dtype=np.bool_)
         made[self._all_lists, self._selection] = self._witness_is_clear
         return made
-
-
-class LpMertSearch(StreamSearch):
-    """LP-MERT slice by slice: it builds the tree of streams, then asks the root for its first combination."""
-
-    def __init__(self, settings: LpMert, canonical: Canonical, incumbent: Incumbent) -> None:
-        self.test = SavingTest(settings, canonical, incumbent)
-        super().__init__(incumbent, self.test, lazy=settings.lazy)
-        self.root: Stream | None = None
-        self._settings = settings
-        self._granularity = canonical.granularity
-        self.proves = settings.cosine_test == "exact" or canonical.cap is None
-        self._building = self._build()
-        self._taken = 0
-
-    @property
-    def finished(self) -> bool:
-        return self.root is not None and self._root_bound >= self.incumbent.cost
-
-    @property
-    def _root_bound(self) -> int:
-        """A bound on the root's next combination; the incumbent's cost if no lower cost is possible."""
-        bound = 0 if self.root is None else self.root.bound
-        return self.incumbent.cost if bound > self.incumbent.cost - self._granularity else bound
-
-    @property
-    def lower_bound(self) -> int | None:
-        return min(self._root_bound, self._upper) if self.proves else None
-
-    @property
-    def lps(self) -> int:
-        return self.test.oracle.counters["lps"]
-
-    def advance(self) -> None:
-        stop = self.lps + _SLICE_LPS
-        for _ in range(SLICE_STEPS):
-            if self.finished or self.lps >= stop:
-                return
-            checkpoint()
-            if self.root is None:
-                next(self._building, None)
-            else:
-                self.root.get_next_best()
-                self._take(self.root)
-
-    def _take(self, root: Stream) -> None:
-        """Improve the incumbent by the new combinations of the root: the first strict one is the optimum."""
-        for combination in root.found[self._taken :]:
-            if combination.weights is not None:
-                self.incumbent.improve(combination.cost, combination.weights, "D")
-            else:
-                self._leave_unsettled(combination.cost)
-        self._taken = len(root.found)
-
-    def _build(self) -> Iterator[None]:
-        """Build the tree over the lists, balanced or a chain; yields after each piece of work."""
-        if self._settings.chain:
-            sorted_lists = self.test.sorted_lists
-            costs = np.split(sorted_lists.costs, sorted_lists.offsets[1:-1])
-            root, *others = yield from fewest_candidates_first(self.lists, costs, self.incumbent.cost)
-            for stream in others:
-                root = self._join(root, stream)
-        else:
-            root = balanced_tree(self.lists, self._join)
-        self.root = root
-        self._take(root)
-        yield
-
-
-def fewest_candidates_first(
-    streams: Sequence[Stream], costs: Sequence[IntArray], most: int
-) -> Generator[None, None, list[Stream]]:
-    """Return the streams of single lists, those with the fewest candidates for a selection of cost `most` first.
-
-    costs: of the hypotheses of each list. Each stream is first asked for its cheapest hypothesis; yields after each
-    piece of work.
-    """
-    for stream in streams:
-        while not stream.found and stream.bound < INFINITE_COST:
-            stream.get_next_best()
-            yield
-    cheapest = [cost_at(stream, 0) for stream in streams]
-    slack = max(1, most - sum(cheapest))
-    weights = []
-    for least, list_costs in zip(cheapest, costs, strict=True):
-        excess = list_costs[list_costs >= least] - least
-        weights.append(float(np.exp(-_SHARPNESS * excess[excess < slack] / slack).sum()))
-    return [streams[k] for k in np.argsort(weights, kind="stable").tolist()]

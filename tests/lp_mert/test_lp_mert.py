@@ -23,7 +23,7 @@ from lpmert import Problem, Status
 from lpmert.core import INFINITE_COST
 from lpmert.methods import Beam, Incumbent, LpMert, Task
 from lpmert.methods.beam import BeamSearch, Combinations, best_of_pairs
-from lpmert.methods.lp_mert import OneList, PublishedSearch, SavingTest, Stream, TwoHalves, balanced_tree
+from lpmert.methods.lp_mert import LpMertSearch, PublishedSearch, Stream, TwoHalves
 from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
@@ -38,17 +38,11 @@ def streams_of(settings: LpMert, problem: Problem) -> list[Stream]:
     Every selection undercuts the first incumbent, so that nothing is left out for its cost.
     """
     form = problem.canonical
-    test = SavingTest(settings, form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
-    streams: list[Stream] = [OneList(s, test) for s in range(form.n_lists)]
-
-    def join(left: Stream, right: Stream) -> Stream:
-        streams.append(TwoHalves(left, right, test, lazy=settings.lazy))
-        return streams[-1]
-
-    root = balanced_tree(streams[:], join)
+    search = LpMertSearch(settings, form, Incumbent(INFINITE_COST // 4, np.ones(form.n_features), ""))
+    root = search.balanced_tree(search.lists)
     while root.bound < INFINITE_COST:
-        root.get_next_best()
-    return streams
+        root.get_next_best(search)
+    return [*search.lists, *search.joined]
 
 
 @pytest.mark.parametrize("n_lists", range(1, 8))
@@ -100,11 +94,11 @@ def test_a_cell_that_costs_more_than_its_bound_said_waits_for_its_turn() -> None
     left: Any = SimpleNamespace(lists=np.array([0]), found=[none, three], bound=9)
     right: Any = SimpleNamespace(lists=np.array([1]), found=[none], bound=1)
     nothing: Any = None
-    both = TwoHalves(left, right, nothing, lazy=True)
-    assert both.best_in_frontier() == (0, 0)
+    both = TwoHalves(left, right, lazy=True)
+    assert both.best_in_frontier(nothing) == (0, 0)
     both.expand_frontier((0, 0))
     right.found.append(five)  # for another cell, as it may be
-    assert [both.bound, both.best_in_frontier(), both.best_in_frontier()] == [1, (1, 0), (0, 1)]
+    assert [both.bound, both.best_in_frontier(nothing), both.best_in_frontier(nothing)] == [1, (1, 0), (0, 1)]
 
 
 @pytest.mark.parametrize("kind", ["floats", "integers", "collinear", "decimals", "multiples"])
