@@ -1,7 +1,7 @@
 from . import formats as formats, methods as methods, metrics as metrics, plots as plots
 from .api import certify as certify, check as check, evaluate as evaluate, minimize as minimize
 from .budgets import Front as Front, pareto as pareto, within_budget as within_budget
-from .certificates.check.verify import Verified as Verified, verify as verify
+from .certificates.verify import Verified as Verified, verify as verify
 from .comparing.compare import compare as compare
 from .comparing.comparison import Comparison as Comparison
 from .comparing.cross_validation import LeftOut as LeftOut, leave_one_out as leave_one_out

@@ -23,7 +23,7 @@ from lpmert.metrics.base import WITHIN, Budget
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
-from lpmert.numeric.rounding import binary_places, decimals_of
+from lpmert.numeric.rational import binary_places, decimals_of
 from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Outcome, Progress, Result, Status, relative_gap
 from lpmert.values import finite_number, whole_number

@@ -31,7 +31,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIMES, Problem
 from lpmert.model.region import Region
 from lpmert.numeric.lists import blocks_of_lists, varying_columns
-from lpmert.numeric.rounding import whole_row
+from lpmert.numeric.rational import whole_row
 from lpmert.result import OnStage, Outcome, Result, Status
 from lpmert.search.method import Method
 from lpmert.system.deadline import Deadline, checkpoint, within

@@ -30,8 +30,7 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.cone import cones_of_box, covering_cones
 from lpmert.numeric.lists import SortedLists, first_best, list_numbers
-from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import binary_places
+from lpmert.numeric.rational import EPSILON, binary_places
 from lpmert.quoting import listed, quoted
 from lpmert.result import OnStage, Outcome, Result, Status
 from lpmert.search.driver import Below

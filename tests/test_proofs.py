@@ -25,8 +25,8 @@ from lpmert.metrics.base import Budget
 from lpmert.model.presolve import fixed_point
 from lpmert.model.region import limits_of
 from lpmert.numeric import rational
-from lpmert.numeric.cone import Cap, covering_cones, enclosing_cone, project
-from lpmert.numeric.lists import rounding_bound
+from lpmert.numeric.cone import covering_cones, enclosing_cone, project
+from lpmert.numeric.lists import Cap, rounding_bound
 
 PROOFS = ROOT / "proofs"
 PAGES = sorted(path for path in PROOFS.glob("*.md") if path.name != "README.md")

@@ -15,10 +15,10 @@ from scipy.optimize import linprog
 from shared import lambdarank, needs_shared
 
 import lpmert
-from lpmert import DataError, MethodError, MetricError, Status, core
-from lpmert.certificates.check.ranking import least_lead
+from lpmert import DataError, MethodError, MetricError, Status, core, ranking
+from lpmert.certificates.rankings import least_lead
 from lpmert.fusion import fuse
-from lpmert.ranking import Curve, Judged, RankingMetric, certify, evaluate, maximize, search
+from lpmert.ranking import Curve, Judged, RankingMetric, certify, evaluate, maximize
 from lpmert.system.deadline import Deadline
 
 SMALL = no_multiples(random_lists(0, 3, decimals=False))
@@ -166,7 +166,7 @@ def interrupted(*_: object) -> bool:
 def test_an_interrupted_search_has_a_valid_bound(lists, name, functions, monkeypatch):
     best = maximize(lists, name).score
     for patched, function in functions.items():
-        monkeypatch.setattr(f"lpmert.ranking.search.{patched}", function)
+        monkeypatch.setattr(f"lpmert.ranking.{patched}", function)
     result = maximize(lists, name)
     assert result.status is Status.INTERRUPTED
     assert result.score <= best <= result.bound
@@ -176,10 +176,10 @@ def test_the_clock_is_looked_at_before_each_random_weights_and_each_large_cone(m
     """A cone with half a million documents has millions of pairs, and random weights compare as many."""
     looks, told = [], []
     monkeypatch.setattr(Deadline, "expired", property(lambda _: bool(looks.append(1))))
-    monkeypatch.setattr(search, "_SLICE", 1)
+    monkeypatch.setattr(ranking, "_SLICE", 1)
     best = maximize(SMALL, "ndcg-exp@3", on_progress=lambda *at: told.append(at[2]))
     assert best.status is Status.OPTIMAL
-    assert len(looks) > search._SAMPLES + len(told)
+    assert len(looks) > ranking._SAMPLES + len(told)
     assert all(after - before <= 2 for before, after in pairwise([*told, best.nodes]))  # the parts of one cone
 
 
@@ -201,8 +201,8 @@ def test_documents_that_doubles_cannot_tell_apart_are_put_in_exact_order() -> No
 
 
 def test_a_cone_closed_within_the_tolerance_counts_in_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search.Maximizing, "_consider", lambda *_: None)
-    monkeypatch.setattr(search, "_TOLERANCE", 2**40)  # all is within it
+    monkeypatch.setattr(ranking.Maximizing, "_consider", lambda *_: None)
+    monkeypatch.setattr(ranking, "_TOLERANCE", 2**40)  # all is within it
     result = maximize(TURNED, "mrr@3")
     assert result.search.exact_nodes == 1
     assert result.bound >= 1 / 3
@@ -210,7 +210,7 @@ def test_a_cone_closed_within_the_tolerance_counts_in_the_bound(monkeypatch: pyt
 
 def test_a_search_with_little_memory_proves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     best = maximize(TWENTY, "ndcg-exp@5")
-    monkeypatch.setattr(search, "_MOST_BYTES", 0)
+    monkeypatch.setattr(ranking, "_MOST_BYTES", 0)
     little = maximize(TWENTY, "ndcg-exp@5")
     assert (little.status, little.score) == (best.status, best.score) == (Status.OPTIMAL, best.score)
     assert little.nodes != best.nodes  # the order of nodes was another one
@@ -236,8 +236,8 @@ def test_what_no_weights_were_found_for_counts_in_the_bound(monkeypatch: pytest.
         lists = random_lists(seed, 3, decimals=False)
         proved = maximize(lists, "mrr@3", nonnegative=False)
         with monkeypatch.context() as patch:
-            patch.setattr(search.Maximizing, "_consider_inside", lambda *_: None)
-            patch.setattr(search.Maximizing, "_start", lambda *_: None)
+            patch.setattr(ranking.Maximizing, "_consider_inside", lambda *_: None)
+            patch.setattr(ranking.Maximizing, "_start", lambda *_: None)
             found = maximize(lists, "mrr@3", nonnegative=False)
         assert found.bound >= proved.score - 1e-12
         best += found.score < proved.score - 1e-9

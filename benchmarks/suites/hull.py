@@ -15,7 +15,7 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, mebibytes, seconds
 from lpmert.core import decode
 from lpmert.model.nbest import NBest
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.cone import LinOptimizer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -21,11 +21,10 @@ from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.methods.choices import ChoicesSearch, Loss
 from lpmert.model.canonical import Canonical
-from lpmert.numeric import rounding
+from lpmert.numeric import rational
 from lpmert.numeric.cone import cones_of_box, covering_cone, enclosing_cone
 from lpmert.numeric.lists import SortedLists, sizes_of_rows
-from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
-from lpmert.numeric.rounding import exact_products, single_products
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL, exact_products, single_products
 from lpmert.search.combined import Answer, OpenNode
 from lpmert.search.method import Incumbent
 from lpmert.system.deadline import out_of_time
@@ -104,7 +103,7 @@ def binary_places(lists: SortedLists) -> int:
         return -1
     with np.errstate(over="ignore"):  # an infinite size is too large for exact sums
         largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
-    places = rounding.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
+    places = rational.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
     return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
 
 

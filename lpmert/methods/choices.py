@@ -28,10 +28,9 @@ from lpmert.metrics.base import BLEU, BUDGET, CHRF, RatioMetric
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.presolve import group_identical
 from lpmert.numeric import rational
+from lpmert.numeric.cone import LinOptimizer
 from lpmert.numeric.lists import SortedLists, sorted_lists
-from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import exact_differences
+from lpmert.numeric.rational import EPSILON, exact_differences
 from lpmert.quoting import quoted
 from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
 from lpmert.search.method import Incumbent, Method, Search, Task

@@ -24,7 +24,7 @@ from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import Catalogue, LatticeProblem, Lists, Verdict, Way, no_lists
 from lpmert.numeric.cone import cones_of_region
 from lpmert.numeric.lists import least_costs, take_rows
-from lpmert.numeric.rounding import two_sum
+from lpmert.numeric.rational import two_sum
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
 from lpmert.system.deadline import checkpoint

@@ -28,9 +28,8 @@ from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights
-from lpmert.numeric.cone import Cap
-from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, SortedLists
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.cone import LinOptimizer
+from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, Cap, SortedLists
 from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import checkpoint

@@ -22,7 +22,7 @@ import pulp
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.cone import LinOptimizer
 from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.system.deadline import OutOfTime, checkpoint, time_left

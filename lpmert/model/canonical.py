@@ -18,8 +18,9 @@ from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.region import Reduction
 from lpmert.numeric import rational
-from lpmert.numeric.cone import Cap, project
+from lpmert.numeric.cone import LinOptimizer, project
 from lpmert.numeric.lists import (
+    Cap,
     SortedLists,
     blocks_of_lists,
     informative_rows,
@@ -31,8 +32,7 @@ from lpmert.numeric.lists import (
     sorted_lists,
     varying_columns,
 )
-from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rounding import Rounding, exact_differences
+from lpmert.numeric.rational import Rounding, exact_differences
 from lpmert.quoting import quoted
 
 

@@ -22,7 +22,7 @@ from lpmert.model.problem import BaseProblem, Problem
 from lpmert.model.region import Region
 from lpmert.numeric import rational
 from lpmert.numeric.lists import relative_to_first
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rational import Rounding
 from lpmert.quoting import Unit, quoted
 from lpmert.result import Evaluation
 from lpmert.system.memory import room_for

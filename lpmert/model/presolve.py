@@ -15,8 +15,7 @@ from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, UnmergedWeights
 from lpmert.model.region import Reduction
 from lpmert.numeric.lists import blocks_of_lists, columns_of, least_costs, list_numbers, take_rows
-from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import exact_differences, sums_of_columns
+from lpmert.numeric.rational import EPSILON, exact_differences, sums_of_columns
 from lpmert.system.deadline import out_of_time
 
 _COST_BITS = 60

@@ -38,7 +38,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.presolve import canonicalise, column_scales, fixed_point, group_identical, representatives
 from lpmert.model.region import Region, limits_of, reduce
 from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
-from lpmert.numeric.rounding import decimals_of
+from lpmert.numeric.rational import decimals_of
 from lpmert.quoting import Unit, quoted
 from lpmert.result import Diagnostic, Evaluation
 from lpmert.system.memory import give_back, room_for

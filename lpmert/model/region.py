@@ -18,9 +18,8 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, RegionError
 from lpmert.numeric import rational
-from lpmert.numeric.cone import Cap
-from lpmert.numeric.rational import EPSILON
-from lpmert.numeric.rounding import Column, Rounding, sums_of_columns, whole_row
+from lpmert.numeric.lists import Cap
+from lpmert.numeric.rational import EPSILON, Column, Rounding, sums_of_columns, whole_row
 from lpmert.quoting import listed, quoted
 from lpmert.result import Result
 from lpmert.values import Weights, finite_number, weights_array

@@ -1,49 +1,27 @@
-"""Cones of weights: the cap around given weights, projections onto polyhedral cones, and simplicial covers of the
+"""Cones of weights: those in which choices win, the cap around given weights, projections, and simplicial covers of the
 weight space or of a region, cut along its limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import permutations
-from typing import NamedTuple
+from itertools import chain, permutations
+from typing import Any, NamedTuple
 
+import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.core import outer_normals
-from lpmert.errors import FloatArray
-from lpmert.numeric.rational import EPSILON, dot
-from lpmert.system.deadline import checked, checkpoint
-
-
-@dataclass(frozen=True)
-class Cap:
-    """Weights whose cosine with `centre` [d] is at least `cosine`."""
-
-    centre: FloatArray
-    cosine: float
-
-    @cached_property
-    def unit(self) -> FloatArray:
-        centre = self.centre / np.abs(self.centre).max()  # squares of numbers of any size neither overflow nor vanish
-        return np.asarray(centre / np.linalg.norm(centre))
-
-    def cosine_of(self, weights: FloatArray) -> float:
-        """Return the cosine of weights [d] with the centre; -1 for weights that are all 0."""
-        norm = float(np.linalg.norm(weights))
-        return float(self.unit @ weights) / norm if norm > 0 else -1.0
-
-    def contains(self, weights: FloatArray | Sequence[Fraction]) -> bool:
-        """Whether weights [d] lie in the cap, in exact arithmetic on its numbers."""
-        w, c = ([Fraction(value) for value in vector] for vector in (weights, self.centre.tolist()))
-        product = dot(w, c)
-        excess = product * product - Fraction(self.cosine) ** 2 * dot(w, w) * dot(c, c)
-        return bool(product > 0 and excess >= 0)
-
+from lpmert.errors import FloatArray, IntArray, LpmertError
+from lpmert.numeric import rational
+from lpmert.numeric.lists import Cap, list_numbers, rows_of_lists
+from lpmert.numeric.rational import EPSILON, Rounding, exact_differences
+from lpmert.system.deadline import checked, checkpoint, time_left
 
 _TOLERANCE = 1e-12  # gap between the largest cosine and that of a cap below which `reach_cap` leaves the answer open
 _STEPS = 50  # halvings of the step inwards that `reach_cap` tries
@@ -294,3 +272,384 @@ def _cut(inner: Ray, outer: Ray, k: int) -> Ray | None:
             products[k] = Fraction(0)  # a ray slightly outside is not cut again
             return Ray(scaled, tuple(products))
     return None
+
+
+def _greet_in_silence() -> None:
+    """Create the first HiGHS object of the process with standard output redirected to nowhere.
+
+    HiGHS 1.16 prints a notice on creation, before any option can be set; it would precede the JSON that a command
+    writes. This runs on import: once in a process, and in no thread of a search.
+    """
+    try:
+        stdout = os.dup(1)
+    except OSError:  # standard output is closed: nothing can be printed
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        highspy.Highs()  # type: ignore[no-untyped-call]
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+
+
+_greet_in_silence()
+
+
+TOLERANCE = 1e-10  # feasibility tolerance of the linear programs
+_HIGHS_SECONDS = 0.1  # seconds that a program may take beyond the limit; most take a hundredth of that
+
+
+class SolverError(LpmertError):
+    """HiGHS refused or warned about a model."""
+
+
+class MarginProgram:
+    """The program "maximise t with normal.w >= t for all held normals, w in [-1, 1]^D" inside one HiGHS object."""
+
+    def __init__(self, width: int) -> None:
+        self._highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        tolerances = {f"{kind}_feasibility_tolerance": TOLERANCE for kind in ("primal", "dual")}
+        options: dict[str, Any] = {"output_flag": False, "threads": 1, "presolve": "off", **tolerances}
+        for name, value in options.items():
+            _expect_ok(self._highs.setOptionValue(name, value), f"the option {name}")
+        self._columns = np.arange(width + 1, dtype=np.int32)
+        self._cost = np.append(np.zeros(width), -1.0)
+        self._upper = np.append(np.ones(width), highspy.kHighsInf)
+
+    def clear(self) -> None:
+        layout, sense = int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize)
+        columns = (self._cost, -self._upper, self._upper)
+        empty, index = np.empty(0), np.empty(0, dtype=np.int32)
+        matrix = (empty, empty, np.zeros(1, dtype=np.int32), index, empty, np.zeros_like(self._columns))
+        status = self._highs.passModel(len(self._cost), 0, 0, layout, sense, 0.0, *columns, *matrix)
+        _expect_ok(status, "the empty model")
+
+    def add(self, normals: FloatArray) -> None:
+        """Add rows normal.w - t >= 0 for normals [R, D]; the basis of the last run is kept."""
+        count = len(normals)
+        filled = np.hstack([normals, np.full((count, 1), -1.0)])
+        present = filled != 0
+        starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))[:-1]]).astype(np.int32)
+        indices = np.broadcast_to(self._columns, filled.shape)[present]
+        lower, upper = np.zeros(count), np.full(count, highspy.kHighsInf)
+        status = self._highs.addRows(count, lower, upper, len(indices), starts, indices, filled[present])
+        _expect_ok(status, "the rows")
+
+    def run(self) -> tuple[FloatArray, float, FloatArray] | None:
+        """Return the optimal weights [D], margin and row duals [R]; `None` if HiGHS ends without them."""
+        left = time_left()
+        if left is not None:
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left + _HIGHS_SECONDS)
+        status = self._highs.run()
+        if status != highspy.HighsStatus.kOk or self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution = self._highs.getSolution()
+        values = np.array(solution.col_value)
+        return values[:-1], float(values[-1]), np.array(solution.row_dual)
+
+
+def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
+    if status != highspy.HighsStatus.kOk:
+        raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")
+
+
+Chosen = tuple[IntArray, IntArray]  # lists [L], and the chosen row of the features for each [L]
+
+# HiGHS drops matrix entries of at most 1e-9. They are set to zero here instead; the exact checks notice if they matter.
+_SMALLEST_COEFFICIENT = 1e-9
+_UNDECIDED_MARGIN = 1e-8
+_ROUNDINGS = 64
+
+_FEW = 64  # comparisons checked exactly at a time
+_NO_ROWS: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the chosen hypotheses are attainable; the proof of it was checked exactly.
+
+    Attainable: `weights` [D], of size at most 1, make every chosen hypothesis strictly best in exact arithmetic; `None`
+    if exact weights exist, but no float64 ones were found.
+
+    Unattainable: `core` holds at most D+1 triples (list, chosen row, other row), and no weights, or none of the cap,
+    make each chosen row better than its other row.
+
+    rows: the other hypotheses (rows of the features) that the linear program held; a similar one can start with them.
+    """
+
+    attainable: bool
+    rows: IntArray
+    weights: FloatArray | None = None
+    core: tuple[tuple[int, int, int], ...] = ()
+
+
+class LinOptimizer:
+    """Decides which hypotheses of which lists can be strictly best together, for features [M, D] and offsets [S+1].
+
+    After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap only
+    weights inside it count. If features are rounded, answers are about the exact ones; if these are unknown and only
+    they could rule a selection out, it counts as attainable, but by no doubles. `counters` counts linear programs
+    ("lps"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for features that are
+    not finite or too large to subtract.
+    """
+
+    def __init__(
+        self, features: FloatArray, offsets: IntArray, cap: Cap | None = None, rounding: Rounding | None = None
+    ) -> None:
+        self.cap = cap
+        self.rounding = rounding
+        self.features = np.ascontiguousarray(features, dtype=np.float64)
+        self.offsets = np.asarray(offsets, dtype=np.int64)
+        largest = max(-self.features.min(initial=0.0), self.features.max(initial=0.0))
+        if not largest <= np.finfo(np.float64).max / 4:
+            raise ValueError("features must be finite, and so must their differences; scale the columns down")
+        self.counters: Counter[str] = Counter(lps=0, exact_decisions=0)
+        self._model = MarginProgram(self.features.shape[1])
+
+    def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
+        """Decide whether the chosen hypotheses are attainable together.
+
+        start [D]: weights to try first. rows: other hypotheses to compare with first, such as `Verdict.rows` of a
+        similar choice; rows of other lists are ignored. Raises `ValueError` for a chosen row outside its list.
+        """
+        decision = _Decision(self, chosen)
+        verdict = decision.decide(start, rows)
+        return verdict if self.cap is None else decision.reach(self.cap, verdict)
+
+    def centre(self, chosen: Chosen, *, start: FloatArray | None = None) -> tuple[FloatArray, float | None]:
+        """Return the weights [D] in the box [-1, 1]^D with the largest least margin, and that margin.
+
+        Margins are those of comparisons normalised to length 1, to HiGHS' tolerance. If the weights do not make every
+        chosen hypothesis strictly best, but `start` does, `start` and its margin are returned. The margin is `None` if
+        no list has two hypotheses.
+        """
+        return _Decision(self, chosen).centre(start)
+
+
+class _Comparisons:
+    """One row features[chosen] - features[other] for every other hypothesis of the chosen lists.
+
+    chosen, other [R]: rows of the features, in order; normals [R, D]: the differences normalised to length 1.
+    """
+
+    def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
+        order = np.argsort(chosen[0], kind="stable")
+        lists, own = chosen[0][order], chosen[1][order]
+        outside = np.flatnonzero((own < offsets[lists]) | (own >= offsets[lists + 1]))
+        if len(outside):
+            raise ValueError(f"list {lists[outside[0]]} has no row {own[outside[0]]}")
+        rows, ends = rows_of_lists(offsets, lists)
+        owners = list_numbers(ends)
+        kept = np.flatnonzero(rows != own[owners])
+        self.other, owners = rows[kept], owners[kept]
+        self.chosen, self._lists = own[owners], lists[owners]
+        self._groups = np.flatnonzero(np.diff(owners, prepend=-1))
+        self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
+        self.normals = features[self.chosen]
+        self.normals -= features[self.other]
+        # at most the length; one column after the other, as numpy is slow on many short rows
+        self._size = np.abs(np.ascontiguousarray(self.normals.T)).max(axis=0, initial=0.0)
+        self.normals /= np.where(self._size > 0, self._size, 1.0)[:, None]
+        self.normals /= np.where(self._size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
+        self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
+
+    def __len__(self) -> int:
+        return len(self.normals)
+
+    def triple(self, index: int) -> tuple[int, int, int]:
+        return int(self._lists[index]), int(self.chosen[index]), int(self.other[index])
+
+    def find(self, rows: IntArray) -> IntArray:
+        """Return the comparisons with these other rows; rows that do not occur are ignored."""
+        return np.flatnonzero(np.isin(self.other, rows))
+
+    def margins(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return normals.weights [R] in floating point and a bound [R] on the error, for weights of size at most 1.
+
+        A normal carries three roundings, the weights may carry one, the dot product D (Higham, Accuracy and Stability
+        of Numerical Algorithms, section 3.1); twice the unit roundoff leaves room for roundings of the bound itself.
+        """
+        last = self._last
+        if last is not None and np.array_equal(weights, last[0]):
+            return last[1:]  # callers ask several times about the same weights
+        self._last = None
+        spread = rational.EPSILON * (np.abs(self.normals) @ np.abs(weights)) + rational.SMALLEST_NORMAL
+        bound = (len(weights) + 6) * spread
+        if self._rounding is not None:
+            unbounded = np.full(len(bound), np.inf)
+            bound += np.divide(self._rounding.off(weights), self._size, out=unbounded, where=self._size > 0.0)
+        products = self.normals @ weights
+        self._last = weights.copy(), products, bound
+        return products, bound
+
+    def confirmed(self, weights: FloatArray) -> bool:
+        """Whether all comparisons are strictly positive at weights [D] of size at most 1, exactly."""
+        margins, bound = self.margins(weights)
+        if (margins < -bound).any():
+            return False
+        close = np.flatnonzero(margins <= bound)
+        if not len(close):
+            return True
+        (whole,) = rational.to_integers(weights[None])
+        parts = np.array_split(close, range(_FEW, len(close), _FEW))  # the first part mostly decides
+        return self.known and all(rational.all_positive(self.exact_rows(part), whole) for part in parts)
+
+    def exactly_violated(self, weights: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which comparisons [R] are not positive at integer weights [D]."""
+        margins, bound = self.margins(rational.round_to_floats(weights))
+        violated = margins < -bound
+        close = np.flatnonzero(np.abs(margins) <= bound)
+        for i, row in zip(close, self.exact_rows(close), strict=True):
+            violated[i] = not rational.all_positive([row], weights)
+        return violated
+
+    def exact_rows(self, indices: IntArray) -> list[list[int]]:
+        """Return the differences of comparisons [n] in integers, each up to its own positive factor."""
+        return exact_differences(self._features, self._rounding, self.chosen[indices], self.other[indices])
+
+    def worst(self, margins: FloatArray, eligible: NDArray[np.bool_], limit: int) -> IntArray:
+        """Return the eligible comparison of least margin of each list, for the `limit` worst lists."""
+        values = np.where(eligible, margins, np.inf)
+        least = np.minimum.reduceat(values, self._groups)
+        reached = np.flatnonzero(eligible & (values == np.repeat(least, np.diff(self._groups, append=len(values)))))
+        first = reached[np.flatnonzero(np.diff(self._lists[reached], prepend=-1))]
+        return first if len(first) <= limit else first[np.argpartition(values[first], limit)[:limit]]
+
+
+class _Decision:
+    """One decision by cutting planes: linear programs over a growing set of held comparisons, then exact arithmetic.
+
+    complete: whether the selection covers all lists. Only then is it worth effort to round exact weights to doubles.
+    """
+
+    def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
+        self.counters = optimizer.counters
+        self.model = optimizer._model
+        self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen, optimizer.rounding)
+        self.complete = len(chosen[0]) == len(optimizer.offsets) - 1
+        self.width = optimizer.features.shape[1]
+        self.held = _NO_ROWS
+        self.round_size = 4 * self.width + 16
+
+    def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
+        weights = self._first_weights(start)
+        if self.comparisons.confirmed(weights):
+            return self._attainable(weights)
+        new = np.union1d(_NO_ROWS if rows is None else self.comparisons.find(rows), self._unclear(weights))
+        while len(new):
+            optimum = self._maximise(new)
+            if optimum is None:
+                break
+            weights, margin, duals = optimum
+            if self.comparisons.confirmed(weights):
+                return self._attainable(weights)
+            if margin < _UNDECIDED_MARGIN:
+                verdict = self._unattainable(self.held[duals > 0]) if self.comparisons.known else None
+                if verdict is not None:
+                    return verdict
+                break
+            new = self._unclear(weights)
+        if not self.comparisons.known:
+            return Verdict(True, self.comparisons.other[self.held])
+        return self._decide_exactly()
+
+    def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
+        """Return an attainable verdict restricted to weights of the cap."""
+        if verdict.weights is None or cap.contains(verdict.weights):
+            return verdict
+        normals = self.comparisons.normals
+        weights, support = reach_cap(normals, cap, verdict.weights)
+        if support is not None and self.comparisons.known:
+            core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
+            return Verdict(False, verdict.rows, core=core)
+        if weights is not None:
+            weights, _ = rational.below_one(weights)
+        if weights is not None and self.comparisons.confirmed(weights):
+            return self._attainable(weights)
+        return Verdict(True, verdict.rows)
+
+    def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
+        checkpoint()
+        first = weights = self._first_weights(start)
+        if len(self.comparisons) == 0:
+            return weights, None
+        new = self._below(weights, np.inf)
+        while len(new):
+            optimum = self._maximise(new)
+            if optimum is None:
+                break
+            weights, margin, _ = optimum
+            new = self._below(weights, margin - TOLERANCE)
+        if start is not None and not self.comparisons.confirmed(weights) and self.comparisons.confirmed(first):
+            weights = first
+        return weights, float(self.comparisons.margins(weights)[0].min())
+
+    def _first_weights(self, start: FloatArray | None) -> FloatArray:
+        weights = self.comparisons.normals.sum(axis=0) if start is None else np.asarray(start, dtype=np.float64)
+        if not np.isfinite(weights).all():
+            raise ValueError("start must be finite")
+        return rational.below_one(weights)[0] if weights.any() else np.ones(self.width)
+
+    def _unclear(self, weights: FloatArray) -> IntArray:
+        margins, bound = self.comparisons.margins(weights)
+        return self._not_held(margins, margins <= bound)
+
+    def _below(self, weights: FloatArray, margin: float) -> IntArray:
+        margins, _ = self.comparisons.margins(weights)
+        return self._not_held(margins, margins < margin)
+
+    def _not_held(self, margins: FloatArray, eligible: NDArray[np.bool_]) -> IntArray:
+        eligible[self.held] = False
+        return self.comparisons.worst(margins, eligible, self.round_size)
+
+    def _maximise(self, new: IntArray) -> tuple[FloatArray, float, FloatArray] | None:
+        """Hold more comparisons, and return the optimal weights [D], margin and duals [R]; `None` if HiGHS fails."""
+        if len(self.held) == 0:
+            self.model.clear()
+        normals = self.comparisons.normals[new]
+        normals[np.abs(normals) <= _SMALLEST_COEFFICIENT] = 0.0
+        self.model.add(normals)
+        self.held = np.concatenate([self.held, new])
+        self.counters["lps"] += 1
+        checkpoint()
+        return self.model.run()
+
+    def _decide_exactly(self) -> Verdict:
+        self.counters["exact_decisions"] += 1
+        while True:
+            answer = rational.decide(self.comparisons.exact_rows(self.held))
+            if isinstance(answer, rational.Infeasible):
+                verdict = self._unattainable(self.held[np.array(answer.multipliers, dtype=object) > 0])
+                if verdict is None:
+                    raise ArithmeticError("rows with checked Farkas multipliers have none")
+                return verdict
+            violated = self.comparisons.exactly_violated(answer.weights)
+            if not violated.any():
+                return self._attainable_exactly(answer.weights)
+            margins, _ = self.comparisons.margins(rational.round_to_floats(answer.weights))
+            self.held = np.concatenate([self.held, self.comparisons.worst(margins, violated, self.round_size)])
+
+    def _attainable(self, weights: FloatArray) -> Verdict:
+        return Verdict(True, self.comparisons.other[self.held], weights)
+
+    def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
+        # Multiples of the weights round differently, which helps where the cell is a few ulps wide.
+        multiples = [[factor * weight for weight in exact] for factor in range(1, _ROUNDINGS + 1)]
+        tried: Iterable[FloatArray] = map(rational.round_to_floats, multiples)
+        if self.complete:
+            rows = self.comparisons.exact_rows(self.held)
+            tried = chain(tried, (rational.rounded_inside(rows, multiple) for multiple in multiples))
+        for weights in tried:
+            checkpoint()
+            if self.comparisons.confirmed(weights):
+                return self._attainable(weights)
+        return Verdict(True, self.comparisons.other[self.held])
+
+    def _unattainable(self, support: IntArray) -> Verdict | None:
+        """Return the verdict if these comparisons have Farkas multipliers in exact arithmetic, else `None`."""
+        multipliers = rational.farkas(self.comparisons.exact_rows(support))
+        if multipliers is None:
+            return None
+        core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
+        return Verdict(False, self.comparisons.other[self.held], core=core)

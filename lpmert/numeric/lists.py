@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
-from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL
-from lpmert.numeric.rounding import Rounding, two_sum
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL, Rounding, dot, two_sum
 
 if TYPE_CHECKING:
     from lpmert import core
-    from lpmert.numeric.cone import Cap
 
 Array = TypeVar("Array", FloatArray, IntArray)
 
@@ -173,6 +174,31 @@ def correlations(blocks: Callable[[], Iterable[Block]]) -> tuple[FloatArray, Flo
         total = total + deviations.T @ deviations
         count += len(deviations)
     return total / count, spread
+
+
+@dataclass(frozen=True)
+class Cap:
+    """Weights whose cosine with `centre` [d] is at least `cosine`."""
+
+    centre: FloatArray
+    cosine: float
+
+    @cached_property
+    def unit(self) -> FloatArray:
+        centre = self.centre / np.abs(self.centre).max()  # squares of numbers of any size neither overflow nor vanish
+        return np.asarray(centre / np.linalg.norm(centre))
+
+    def cosine_of(self, weights: FloatArray) -> float:
+        """Return the cosine of weights [d] with the centre; -1 for weights that are all 0."""
+        norm = float(np.linalg.norm(weights))
+        return float(self.unit @ weights) / norm if norm > 0 else -1.0
+
+    def contains(self, weights: FloatArray | Sequence[Fraction]) -> bool:
+        """Whether weights [d] lie in the cap, in exact arithmetic on its numbers."""
+        w, c = ([Fraction(value) for value in vector] for vector in (weights, self.centre.tolist()))
+        product = dot(w, c)
+        excess = product * product - Fraction(self.cosine) ** 2 * dot(w, w) * dot(c, c)
+        return bool(product > 0 and excess >= 0)
 
 
 INFEASIBLE, FEASIBLE, UNDECIDED = range(3)

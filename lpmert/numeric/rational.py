@@ -1,20 +1,23 @@
-"""Exact arithmetic on float64 vectors: small linear systems, and strict feasibility with a certificate.
+"""Exact arithmetic on float64 vectors: small linear systems, strict feasibility, and what doubles stand for.
+
+These are the decimals that they print as, products without rounding, and features that they round.
 
 Every float stands for the rational number that it is. Only the functions that bring exact weights back to floats round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import gcd, lcm
-from typing import Any
+from functools import cached_property
+from math import gcd, lcm, log2, ulp
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from lpmert.errors import FloatArray
+from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
 from lpmert.system.deadline import checked, checkpoint
 
 Rows = Sequence[Sequence[int]]
@@ -356,3 +359,305 @@ def clear_denominators(fractions: Sequence[Fraction]) -> list[int]:
 def dot(x: Sequence[Any], y: Sequence[Any]) -> Any:
     """Return the dot product of two vectors [D] of integers or fractions."""
     return sum(a * b for a, b in zip(x, y, strict=True))
+
+
+_TRIED = (0, 10, 20, 30, 40)  # binary places to try: few, because there may be many values
+_FINEST = 60  # most binary places of a ray whose products can be exact
+_EXACT_BITS = 52  # sums below 2**52 units are exact
+
+
+def binary_places(values: FloatArray) -> int | None:
+    """Return the least p tried for which all values are multiples of 2^-p, `None` if there is none.
+
+    A p is skipped if a value times 2^p overflows.
+    """
+    blocks = _blocks(values)
+    largest = max(float(max(block.max(initial=0.0), -block.min(initial=0.0))) for block in blocks)
+    if not np.isfinite(largest):
+        return None
+    for p in _TRIED:
+        scaled = (block * 2.0**p for block in blocks)
+        if largest * 2.0**p < np.inf and all(np.array_equal(np.rint(block), block) for block in scaled):
+            return p
+    return None
+
+
+def _places(values: FloatArray) -> IntArray:
+    """Return for each of the finite values the least p for which it is a multiple of 2^-p."""
+    fractions, exponents = np.frexp(values)
+    whole = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
+    lowest = whole & -whole
+    return np.where(whole == 0, 0, MANTISSA_BITS + 1 - exponents - np.frexp(lowest)[1])
+
+
+def single_products(rays: FloatArray) -> BoolArray:
+    """Return which rays [K, D] have one nonzero entry, a power of two of at least 1: their products are not rounded."""
+    largest = np.abs(rays).max(axis=1, initial=0.0)
+    return np.asarray((np.count_nonzero(rays, axis=1) == 1) & (np.frexp(largest)[0] == 0.5) & (largest >= 1.0))
+
+
+def exact_products(rays: FloatArray, features: FloatArray, largest: float) -> BoolArray:
+    """Return for which rays [K, D] products with features [M, D] are sums without any rounding, in any order.
+
+    largest: the greatest sum of absolute values of a row of features. If features are multiples of 2^-p and a ray of
+    2^-q, all partial sums are multiples of 2^-(p + q), and 53 bits hold them unless they are too large.
+    """
+    places = binary_places(features)
+    if places is None or not np.isfinite(rays).all():
+        return np.zeros(len(rays), dtype=bool)
+    ray_places = _places(rays).max(axis=1, initial=0)
+    sizes = largest * np.abs(rays).max(axis=1, initial=0.0)
+    return np.asarray((ray_places <= _FINEST) & (sizes < np.ldexp(1.0, _EXACT_BITS - places - ray_places)))
+
+
+_MOST_DIGITS = 15  # decimals of at most so many digits have different nearest doubles
+_MOST_DECIMALS = 22  # doubles do not hold larger powers of ten
+_FIRST_BLOCK = 1 << 10
+_LATER_BLOCK = 1 << 14
+
+
+class Decimals(NamedTuple):
+    """What numbers stand for: decimals with so many places after the point; with `None`, the doubles as given.
+
+    Doubles round most decimals. Differences of decimals that are equal, parallel or opposite are mostly not so when
+    computed from doubles, and ties in print turn into tiny differences.
+    """
+
+    places: int | None
+
+    @property
+    def unit(self) -> float:
+        """The factor that leads from the numbers of `of` back to those given."""
+        if self.places is None:
+            return 1.0
+        return float(np.ldexp(10.0**-self.places, round(self.places * log2(10.0))))
+
+    def of(self, features: FloatArray) -> FloatArray:
+        """Return features [m, D] as the numbers they stand for, divided by `unit`."""
+        if self.places is None:
+            return features
+        whole = features * 10.0**self.places
+        np.rint(whole, out=whole)
+        return np.asarray(np.ldexp(whole, -round(self.places * log2(10.0)), out=whole))
+
+
+def decimals_of(features: FloatArray) -> Decimals:
+    """Return what features [M, D] stand for: decimals, or else the doubles as given.
+
+    They stand for decimals if each is the double nearest to one, 15 digits reach from the first digit of the largest to
+    the last place of any, and doubles do not hold all of them exactly. Times a power of ten and one of two, these
+    decimals are whole numbers times a power of two, and about as large as before. One factor for all columns changes
+    neither choices nor weights.
+    """
+    as_given = Decimals(None)
+    largest = max(-features.min(), features.max()) if features.size else 0.0
+    places = 0
+    for block in _blocks(features):
+        while not np.array_equal(np.rint(block * 10.0**places) / 10.0**places, block):
+            places += 1
+            if places > _MOST_DECIMALS or largest * 10.0**places >= 10.0**_MOST_DIGITS:
+                return as_given
+    if not places:  # whole numbers of any size
+        return as_given
+    for block in _blocks(features):
+        if (np.rint(block * 10.0**places).astype(np.int64) % 5**places).any():
+            return Decimals(places)
+    return as_given  # doubles hold all of them exactly
+
+
+def in_decimals(features: FloatArray) -> FloatArray:
+    """Return features [M, D] as the numbers they stand for, see `decimals_of`."""
+    return decimals_of(features).of(features)
+
+
+def _blocks(values: FloatArray) -> list[FloatArray]:
+    """Return values in blocks; the first one is small, because most values that are no decimals show it there."""
+    return np.split(values.reshape(-1), [_FIRST_BLOCK, *range(_LATER_BLOCK, values.size, _LATER_BLOCK)])
+
+
+Column = Mapping[int, Fraction]  # a column: its entries other than 0, by row
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """The exact features [m, d] that doubles round: products of `vectors` [n, D] with `columns` [d].
+
+    spread [d]: how far a feature, or a limit, may be from the exact one. columns: `None` where they are unknown. codes
+    [n, d]: equal where the exact features of a column and a list are equal. rows [m]: the vector of each feature row,
+    or -1 - k for row k of `others` [.][d]. limits [k][d]: normals of half-spaces that `with_limits` appends, up to
+    positive factors.
+    """
+
+    spread: FloatArray
+    vectors: FloatArray
+    codes: FloatArray
+    columns: Sequence[Column] | None
+    rows: IntArray
+    limits: Sequence[Sequence[Fraction]] = ()
+    others: Sequence[Sequence[Fraction]] = ()
+
+    @property
+    def known(self) -> bool:
+        return self.columns is not None
+
+    def off(self, weights: FloatArray) -> float:
+        """Return a bound on how far differences of two scores at weights [d] are from the exact ones."""
+        return 2.0 * (1.0 + 1e-9) * float(np.abs(weights) @ self.spread)
+
+    def take(self, rows: NDArray[np.integer]) -> Rounding:
+        return replace(self, rows=self.rows[rows])
+
+    def scaled(self, scales: FloatArray, columns: IntArray | None = None) -> Rounding:
+        """Return these columns [d], by default all, multiplied by powers of two [d]."""
+        columns = np.arange(len(scales)) if columns is None else columns
+        pairs = list(zip(columns.tolist(), map(Fraction, scales.tolist()), strict=True))
+
+        def scale(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
+            return [[row[d] * factor for d, factor in pairs] for row in rows]
+
+        return replace(
+            self,
+            spread=self.spread[columns] * scales,
+            codes=self.codes[:, columns],
+            columns=self.columns and [{k: v * factor for k, v in self.columns[d].items()} for d, factor in pairs],
+            limits=scale(self.limits),
+            others=scale(self.others),
+        )
+
+    def followed_by(self, normals: FloatArray | None = None) -> Rounding:
+        """Append {a, 0} for each row a of normals [k, d], which are exact, or for each limit."""
+        rows = self.limits if normals is None else _fractions(normals)
+        others = [*self.others, *(row for a in rows for row in (a, [Fraction(0)] * len(a)))]
+        added = -1 - np.arange(len(self.others), len(others))
+        return replace(self, rows=np.concatenate([self.rows, added]), others=others)
+
+    def behind(self, normals: FloatArray) -> Rounding:
+        """Put normals [k, d], which are exact, before the limits."""
+        return replace(self, limits=[*_fractions(normals), *self.limits])
+
+    def varying(self, offsets: IntArray) -> IntArray:
+        """Return the columns whose exact features differ within a list; offsets [s + 1]: of lists of `vectors`."""
+        codes = self.codes[self.rows]
+        first = codes[np.repeat(offsets[:-1], np.diff(offsets))]
+        return np.flatnonzero((codes != first).any(axis=0))
+
+    def differences(self, chosen: IntArray, other: IntArray) -> list[list[int]]:
+        """Return the exact rows chosen - other, each of two rows of one list and up to a positive factor."""
+        first, second = self.rows[chosen], self.rows[other]
+        of_vectors = first >= 0
+        deltas = iter(difference_rows(self.vectors[first[of_vectors]], self.vectors[second[of_vectors]]))
+        found = []
+        for a, b, is_vector in zip(first.tolist(), second.tolist(), of_vectors.tolist(), strict=True):
+            if is_vector:
+                delta = next(deltas)
+                row = [sum(delta[k] * factor for k, factor in column) for column in self._whole_columns]
+                found.append(reduced(row))
+            else:
+                found.append(whole_row([x - y for x, y in zip(self.others[-1 - a], self.others[-1 - b], strict=True)]))
+        return found
+
+    @cached_property
+    def _whole_columns(self) -> list[list[tuple[int, int]]]:
+        """The columns times one common factor: (row, whole number) for each entry other than 0."""
+        if self.columns is None:
+            raise ValueError("the exact features are not known")
+        common = lcm(*(value.denominator for column in self.columns for value in column.values()))
+        return [[(k, int(value * common)) for k, value in column.items()] for column in self.columns]
+
+
+def exact_differences(
+    features: FloatArray, rounding: Rounding | None, chosen: IntArray, other: IntArray
+) -> list[list[int]]:
+    """Return the exact rows chosen - other for rows of features [M, D], each up to a positive factor."""
+    if rounding is None:
+        return difference_rows(features[chosen], features[other])
+    return rounding.differences(chosen, other)
+
+
+def _fractions(rows: FloatArray) -> list[list[Fraction]]:
+    return [[Fraction(value) for value in row] for row in rows.tolist()]
+
+
+def whole_row(row: Sequence[Fraction]) -> list[int]:
+    """Return a row times the least positive factor that makes it whole."""
+    return reduced(clear_denominators(row))
+
+
+_SPLITTER = float((1 << 27) + 1)
+_SAFE = 2.0**-400  # products of numbers above this do not underflow, nor do their errors
+
+
+def sums_of_columns(features: FloatArray, offsets: IntArray, column: Column) -> tuple[FloatArray, FloatArray, float]:
+    """Return the products [M] of features [M, D] with a column, codes [M] of the exact products, and the largest error.
+
+    Codes differ within a list, offsets [S + 1], exactly where the exact products do. Products are summed with about
+    twice the digits of doubles (Dekker, A floating-point technique for extending the available precision, 1971), then
+    rounded. Raises `DataError` where they overflow.
+    """
+    used, factors = list(column), list(column.values())
+    terms = features[:, used]
+    if factors == [1]:
+        return terms[:, 0], terms[:, 0], 0.0
+    # Scaling by powers of two prevents overflow; the bits that underflow are negligible beside the largest number.
+    exponents = np.frexp(np.abs(terms).max(axis=0, initial=0.0))[1]
+    scaled = np.ldexp(terms, -exponents)
+    factors = [factor * Fraction(2) ** int(exponent) for factor, exponent in zip(factors, exponents, strict=True)]
+    top = max(abs(factor).numerator.bit_length() - factor.denominator.bit_length() for factor in factors) + 1
+    exact = bool((np.ldexp(scaled, exponents) == terms).all() and (np.abs(scaled[scaled != 0.0]) > _SAFE).all())
+    total, rest, size = np.zeros(len(terms)), np.zeros(len(terms)), np.zeros(len(terms))
+    for x, factor in zip(scaled.T, factors, strict=True):
+        factor /= Fraction(2) ** top
+        high = float(factor)
+        low = float(factor - Fraction(high))
+        product, error = _product(x, high)
+        total, carried = two_sum(total, product)
+        exact = exact and factor == Fraction(high) and abs(high) > _SAFE and not (error.any() or carried.any())
+        rest += carried + (error + x * low)
+        size += np.abs(product)
+    with np.errstate(over="ignore"):
+        values = np.ldexp(total + rest, top)
+    if not np.isfinite(values).all():
+        raise DataError("a sum of features that an equation needs overflows; rescale these features")
+    if exact and np.array_equal(np.ldexp(values, -top), total):
+        return values, values, 0.0
+    second_order = 16.0 * (len(used) + 2) ** 2 * EPSILON**2 * float(size.max(initial=0.0))
+    off = float(np.ldexp(second_order + 2.0**-1060, top)) + ulp(0.0)
+    off += EPSILON * float(np.abs(values).max(initial=0.0))
+    return values, _codes(terms, offsets, list(column.values()), values, off), off
+
+
+def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return sums [M] and their rounding errors (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _product(a: FloatArray, b: float) -> tuple[FloatArray, FloatArray]:
+    """Return products [M] and their rounding errors (Dekker), for numbers far from overflow."""
+    product = a * b
+    high = _SPLITTER * a - (_SPLITTER * a - a)
+    other = _SPLITTER * b - (_SPLITTER * b - b)
+    low, rest = a - high, b - other
+    return product, ((high * other - product) + high * rest + low * other) + low * rest
+
+
+def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values: FloatArray, off: float) -> FloatArray:
+    """Return codes [M] that differ within a list exactly where the exact sums do.
+
+    values [M]: the sums of terms [M, n] times factors [n], each off by at most `off`; those that come near each other
+    are compared in whole numbers.
+    """
+    lists = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((values, lists))
+    near = (np.diff(values[order]) <= 2.0 * off) & (np.diff(lists[order]) == 0)
+    close = np.union1d(order[1:][near], order[:-1][near])
+    codes: FloatArray = -1.0 - np.arange(len(values), dtype=np.float64)
+    different, places = np.unique(terms[close], axis=0, return_inverse=True)
+    multiples = clear_denominators(factors)
+    found: dict[int, int] = {}
+    whole = to_integers(different) if len(different) else []
+    sums = (dot(row, multiples) for row in whole)
+    numbers = np.array([found.setdefault(value, len(found)) for value in sums], dtype=np.float64)
+    codes[close] = numbers[places.ravel()]
+    return codes

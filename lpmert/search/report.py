@@ -17,7 +17,7 @@ from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, U
 from lpmert.model.data_warnings import too_good
 from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem
 from lpmert.model.problem import Problem
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.cone import LinOptimizer
 from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.result import Cell, Diagnostic, Evaluation, Result, Status
 from lpmert.search.incumbent import halved, in_scale_of, moved, normalised

@@ -21,12 +21,11 @@ from test_certificate_fuzz import CHANGES
 
 import lpmert
 from lpmert import CertificateError, Lattices, Linear, MethodError, Region, verify
-from lpmert.certificates.check import lattices as check
-from lpmert.certificates.check.lattices import midpoint, orthants
-from lpmert.certificates.check.lists import rows_with_limits
-from lpmert.certificates.check.ratio import RatioClaim
-from lpmert.certificates.check.regions import basis_of
-from lpmert.certificates.write.certify import write_certificate
+from lpmert.certificates import lattices as check
+from lpmert.certificates.certify import write_certificate
+from lpmert.certificates.claims import RatioClaim
+from lpmert.certificates.lattices import midpoint, orthants
+from lpmert.certificates.lists import basis_of, rows_with_limits
 
 
 def ratio(worth: str) -> tuple[RatioClaim, Any]:

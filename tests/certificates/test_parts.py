@@ -13,12 +13,11 @@ from problems import KINDS, random_lists
 
 import lpmert
 from lpmert import CertificateError, NBest, verify
-from lpmert.certificates.check.lists import Price, ProofLists
-from lpmert.certificates.check.regions import Box, Whole
-from lpmert.certificates.check.tree import Node, _checked, check_node, narrowed, root_node
-from lpmert.certificates.check.verify import claim_of
+from lpmert.certificates.certify import write_certificate
+from lpmert.certificates.claims import Price
 from lpmert.certificates.format import BOXES
-from lpmert.certificates.write.certify import write_certificate
+from lpmert.certificates.lists import Box, ProofLists, Whole
+from lpmert.certificates.verify import Node, _checked, check_node, claim_of, narrowed, root_node
 from lpmert.metrics.base import SumOfLosses
 from lpmert.numeric.rational import solve_integers
 

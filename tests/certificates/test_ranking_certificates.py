@@ -14,7 +14,7 @@ from rankings import METRICS, Bound, Exact, assert_bounds_hold, no_multiples, ra
 from test_certificate_fuzz import CHANGES
 
 from lpmert import CertificateError, DataError, LimitError, Status
-from lpmert.certificates.check.ranking import Cone, Cones, Measure, least_lead
+from lpmert.certificates.rankings import Cone, Cones, Measure, least_lead
 from lpmert.ranking import Judged, RankingMetric, certify, evaluate, maximize, verify
 
 

@@ -15,7 +15,7 @@ from certificates import BASES, Document, assert_refused, base, document, layout
 from mutations import changed
 
 from lpmert import MetricError, NBest, verify
-from lpmert.certificates.check.ratio import RatioClaim
+from lpmert.certificates.claims import RatioClaim
 from lpmert.certificates.format import OPTIONAL
 from lpmert.metrics import Bleu
 from lpmert.metrics.base import ZeroOne

@@ -32,7 +32,7 @@ from lpmert.methods import Groups, Incumbent, Mip
 from lpmert.methods.enumeration import attainable_selections, critical_directions
 from lpmert.methods.groups import independent_parts
 from lpmert.model.canonical import CanonicalWeights
-from lpmert.numeric.lp import LinOptimizer
+from lpmert.numeric.cone import LinOptimizer
 from lpmert.search.method import Enumeration
 from lpmert.system.deadline import OutOfTime
 

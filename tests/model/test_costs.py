@@ -23,7 +23,7 @@ from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import fixed_point, whole_fractions
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import sorted_lists
-from lpmert.numeric.rounding import decimals_of
+from lpmert.numeric.rational import decimals_of
 
 
 @given(

@@ -14,9 +14,9 @@ import lpmert
 from lpmert import DataError, Linear, NBest, Region, RegionError, Status, core
 from lpmert.model.problem import Problem
 from lpmert.model.region import _distances, _orthonormal
+from lpmert.numeric.cone import LinOptimizer
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, relative_to_first, sorted_lists
-from lpmert.numeric.lp import LinOptimizer
-from lpmert.numeric.rounding import sums_of_columns
+from lpmert.numeric.rational import sums_of_columns
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

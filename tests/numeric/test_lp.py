@@ -16,9 +16,9 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.problem import Problem
+from lpmert.numeric.cone import LinOptimizer, MarginProgram, SolverError, Verdict, _Comparisons
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, UNDECIDED, sorted_lists
-from lpmert.numeric.lp import LinOptimizer, MarginProgram, SolverError, Verdict, _Comparisons
-from lpmert.numeric.rounding import Rounding
+from lpmert.numeric.rational import Rounding
 
 
 def pairs(*rows: tuple[float, ...]) -> tuple[FloatArray, IntArray, dict[int, int]]:
@@ -213,7 +213,7 @@ def test_margins_are_off_by_what_both_features_may_be_off() -> None:
         assert most <= bound[0] <= 1.001 * most
 
 
-@pytest.mark.parametrize("module", ["lpmert.numeric.lp", "lpmert.methods.mip"])
+@pytest.mark.parametrize("module", ["lpmert.numeric.cone", "lpmert.methods.mip"])
 def test_highs_prints_nothing_to_standard_output_and_opens_none_that_was_closed(module: str) -> None:
     end = python("-c", f"import {module}, highspy; print('first'); highspy.Highs(); print('last')")
     assert (end.stdout, end.stderr) == ("first\nlast\n", "")

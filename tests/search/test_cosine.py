@@ -21,7 +21,8 @@ from lpmert.metrics.base import Metric
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import possible_winners
 from lpmert.model.problem import Problem
-from lpmert.numeric.cone import Cap, cone_around, reach_cap
+from lpmert.numeric.cone import cone_around, reach_cap
+from lpmert.numeric.lists import Cap
 from lpmert.search.method import Incumbent, Method
 
 pytestmark = pytest.mark.usefixtures("poor_start")

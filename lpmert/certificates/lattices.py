@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lpmert.certificates.check.regions import Equations, Whole, basis_of
 from lpmert.certificates.format import Header, agreeing
+from lpmert.certificates.lists import Equations, Whole, basis_of
 from lpmert.errors import CertificateError, DataError, FloatArray
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric

@@ -19,7 +19,7 @@ import numpy as np
 from lpmert.certificates.format import CertificateReader, RankingHeader, Record, agreeing, depth_first, integers
 from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
 from lpmert.model.judgments import Judged, RankingMetric
-from lpmert.numeric.rounding import in_decimals
+from lpmert.numeric.rational import in_decimals
 from lpmert.quoting import counted
 from lpmert.system.deadline import checkpoint
 

@@ -15,11 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.check.lattices import lists_of, lost_on_paths
-from lpmert.certificates.check.lists import ROW_BYTES, ProofLists, rounded, rows_with_limits
-from lpmert.certificates.check.regions import basis_of
-from lpmert.certificates.check.tree import root_node
-from lpmert.certificates.check.verify import claim_of, with_zeros, zeros_of
 from lpmert.certificates.format import (
     BOXES,
     END,
@@ -31,8 +26,10 @@ from lpmert.certificates.format import (
     RankingHeader,
     Record,
 )
-from lpmert.certificates.write.attainability import Anywhere
-from lpmert.certificates.write.tree import Undercut, grow_boxes, grow_selections
+from lpmert.certificates.lattices import lists_of, lost_on_paths
+from lpmert.certificates.lists import ROW_BYTES, ProofLists, basis_of, rounded, rows_with_limits
+from lpmert.certificates.tree import Anywhere, Undercut, grow_boxes, grow_selections
+from lpmert.certificates.verify import claim_of, root_node, with_zeros, zeros_of
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.metrics.base import Metric, metric_of
 from lpmert.model.lattice_problem import LatticeProblem

@@ -1,23 +1,147 @@
-"""Losses that are ratios of summed counts, in exact arithmetic: their order, and bounds for all sums of a range.
+"""What certificates claim: that no selection loses less than a bound, as a sum, within a budget, or as a ratio of sums.
 
-Lemmas R1 to R6 in proofs/ratio.md. Logarithms come from `decimal`, which rounds them correctly, and become intervals.
+Losses are exact; a ratio has bounds for all sums of a range: lemmas R1 to R7 in proofs/ratio.md. Logarithms come from
+`decimal`, which rounds them correctly, and become intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import floor, prod
+from math import ceil, floor, lcm, prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.check.lists import Claim, Price, Sums, Values
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.metrics.base import BLEU, CHRF, RatioMetric, fraction_of
-from lpmert.system.deadline import checkpoint
+from lpmert.system.deadline import checked, checkpoint
+
+_LARGEST_PRICED = 1 << 60  # units; costs at prices fit in 64 bits
+Sums = Sequence[int]  # the sums [K] of a selection, or a bound on each
+Values = Sequence[tuple[int, ...]]  # what each hypothesis [M] adds to the K sums
+
+
+class Price(NamedTuple):
+    """Prices of sums: selections with sums x do not undercut the claim if slopes . x >= target. All are integers.
+
+    forbidden: what a broken limit costs; it lifts every selection to the target wherever the price holds.
+    """
+
+    slopes: list[int]
+    target: int
+    forbidden: int = 0
+
+    @classmethod
+    def within(cls, slopes: list[int], target: int, low: Sums, high: Sums) -> Price:
+        """Return a price that holds for sums from `low` to `high`.
+
+        Raises `CertificateError` if costs at this price could exceed 64 bits.
+        """
+        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(slopes, low, high, strict=True))
+        price = cls(slopes, target, reach + max(0, target - cls(slopes, target).of(low)))
+        sizes = sum(abs(slope) * max(1, abs(a), abs(b)) for slope, a, b in zip(slopes, low, high, strict=True))
+        if sizes + price.forbidden >= _LARGEST_PRICED:
+            raise CertificateError(f"prices {slopes!r:.60} are too large")
+        return price
+
+    def of(self, sums: Sums) -> int:
+        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
+
+
+class Claim:
+    """The claim that no selection undercuts a bound; here, the loss is the sum of the losses of the hypotheses.
+
+    values: the K integers that each hypothesis adds to the sums. stated: whether the certificate states sums whose loss
+    is the bound. several: whether the loss depends on several sums; otherwise there is one, and a proof shows that it
+    is at least `goal`. met: with several sums, whether the best corner of some part has exactly the bound as its loss.
+    """
+
+    values: Values
+    stated = several = met = False
+    goal = Fraction(0)
+
+    def __init__(self, losses: FloatArray) -> None:
+        ratios = [value.as_integer_ratio() for value in losses.tolist()]
+        denominator = max(ratio[1] for ratio in ratios)  # all are powers of two
+        self.unit = Fraction(1, denominator)
+        self.values = [(numerator * (denominator // own),) for numerator, own in ratios]
+
+    def loss(self, sums: Sums) -> Fraction:
+        return self.unit * sums[0]
+
+    def compared(self, sums: Sums) -> int:
+        """Return the sign of the loss of sums minus the bound."""
+        return (sums[0] > self.goal) - (sums[0] < self.goal)
+
+    def set_bound(self, sums: Sums, bound: Fraction) -> None:
+        """Set the bound that is claimed; `sums` are those of the header, which only a ratio states.
+
+        Raises `CertificateError` if the sums do not suit the bound.
+        """
+        if sums:
+            raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
+        self.goal = bound / self.unit
+
+    def is_tight(self, least: float) -> bool:
+        """Whether a tree that shows that the sum is at least `least` proves exactly the bound, and no more."""
+        return least == self.goal
+
+    def closes(self, low: Sums, high: Sums) -> bool:
+        """Whether no sums from `low` to `high` undercut the bound, since the best corner does not."""
+        raise NotImplementedError
+
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:  # noqa: ARG002
+        """Return a price that holds for sums from `low` to `high`, taken at the sums `at`."""
+        raise CertificateError("there are no prices where one sum tells the loss")
+
+    def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:  # noqa: ARG002
+        """Return the worth [K, m] of hypotheses with values [m]: the integers that the tree sums.
+
+        starts: where each list begins.
+        """
+        return np.array(values, dtype=object).T
+
+
+class BudgetClaim(Claim):
+    """The claim that no selection whose second sum keeps to a budget undercuts a bound: R7 (e).
+
+    Losses and the numbers of the second sum count as the decimals that they print as.
+    """
+
+    several = True
+
+    def __init__(self, losses: FloatArray, second: FloatArray, most: Fraction) -> None:
+        (first, self.unit), (other, unit) = map(_in_units, (losses, second))
+        self.values = list(zip(first, other, strict=True))
+        self.most = floor(most / unit)
+
+    def loss(self, sums: Sums) -> Fraction:
+        if sums[1] > self.most:
+            raise CertificateError("the weights do not keep to the budget")
+        return super().loss(sums)
+
+    def closes(self, low: Sums, high: Sums) -> bool:  # noqa: ARG002
+        return low[1] > self.most or low[0] >= self.goal
+
+    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
+        """Return the price in which `at` holds the prices of the loss and of the second sum."""
+        if at[0] < 1 or at[1] < 0:
+            raise CertificateError(f"prices of a loss and a second sum are positive, not {at!r:.60}")
+        return Price.within([*at], at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1, low, high)
+
+
+def _in_units(values: FloatArray) -> tuple[list[int], Fraction]:
+    """Return the decimals that doubles print as, as integer multiples of a unit, and the unit."""
+    exact = [Fraction(repr(value)) for value in checked(values.tolist())]
+    common = lcm(*{value.denominator for value in exact})
+    return [value.numerator * (common // value.denominator) for value in exact], Fraction(1, common)
+
+
+REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
+"""For each rule for ties, which of the values of two hypotheses with identical features counts."""
 
 _DIGITS = 40
 _STATED = 1 << 64  # losses that are no fractions are stated as multiples of 1 / _STATED

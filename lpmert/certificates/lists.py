@@ -1,4 +1,4 @@
-"""The problem as the checker sees it: distinct feature vectors with exact costs, and claims about their sums.
+"""The problem as the checker sees it: boxes and equations of weights, and distinct feature vectors, all in integers.
 
 Everything is made from the caller's lists alone, in exact arithmetic.
 """
@@ -7,142 +7,118 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor, gcd, lcm
+from math import ceil, gcd, lcm
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.certificates.check.regions import Whole, basis_of
+from lpmert.certificates.claims import REPRESENTATIVE, Claim
+from lpmert.certificates.format import BOXES, Record, integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
-from lpmert.numeric.rounding import in_decimals
+from lpmert.numeric.rational import in_decimals
 from lpmert.system.deadline import checked, checkpoint
 
-Sums = Sequence[int]  # the sums [K] of a selection, or a bound on each
-Values = Sequence[tuple[int, ...]]  # what each hypothesis [M] adds to the K sums
+Whole = NDArray[np.object_]  # a vector or matrix of Python's integers
+_MOST_BITS = 900  # bits of the largest entry of a ray, well within the range of doubles
 
 
-class Price(NamedTuple):
-    """Prices of sums: selections with sums x do not undercut the claim if slopes . x >= target. All are integers.
+class Box(NamedTuple):
+    """A box of weights, given by rays [d, d] of integers: its centre, then half a side along every axis.
 
-    forbidden: what a broken limit costs; it lifts every selection to the target wherever the price holds.
+    It consists of the centre plus each half side times a number between -1 and 1, and of all non-negative multiples of
+    these sums. A box without rays stands for all weights.
     """
 
-    slopes: list[int]
-    target: int
-    forbidden: int = 0
+    rays: Whole
 
-    @classmethod
-    def within(cls, slopes: list[int], target: int, low: Sums, high: Sums) -> Price:
-        """Return a price that holds for sums from `low` to `high`.
+    @property
+    def points(self) -> FloatArray:
+        """The rays in doubles.
 
-        Raises `CertificateError` if costs at this price could exceed 64 bits.
+        Raises `CertificateError` for rays that are too long. They grow by a bit at least every d splits, so that this
+        also limits how deep boxes are nested, to about d _MOST_BITS.
         """
-        reach = sum(abs(slope) * (b - a) for slope, a, b in zip(slopes, low, high, strict=True))
-        price = cls(slopes, target, reach + max(0, target - cls(slopes, target).of(low)))
-        sizes = sum(abs(slope) * max(1, abs(a), abs(b)) for slope, a, b in zip(slopes, low, high, strict=True))
-        if sizes + price.forbidden >= _LARGEST_PRICED:
-            raise CertificateError(f"prices {slopes!r:.60} are too large")
-        return price
+        if np.abs(self.rays).max(initial=0) >> _MOST_BITS:
+            raise CertificateError("a ray is beyond the range of double precision")
+        return self.rays.astype(np.float64)
 
-    def of(self, sums: Sums) -> int:
-        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
+    def is_nonnegative(self, vector: Whole) -> bool:
+        """Whether a vector of integers has a negative product with no weights of the box: B1 (a)."""
+        products = self.rays @ vector
+        return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
+
+    def parts(self, record: Record) -> Iterable[Box]:
+        """Return the boxes into which a record divides this one; they cover it: B2."""
+        if not len(self.rays):
+            return _faces(self.rays.shape[1], record)
+        if set(record) == {"split"}:
+            (k,) = integers(record["split"], 1)
+            if 0 < k < len(self.rays):
+                return [Box(_half(self.rays, k, sign)) for sign in (1, -1)]
+        raise CertificateError(f"no side of this box is split by {record!r:.40}")
 
 
-class Claim:
-    """The claim that no selection undercuts a bound; here, the loss is the sum of the losses of the hypotheses.
+def _half(rays: Whole, k: int, sign: int) -> Whole:
+    half = 2 * rays
+    half[0] += sign * rays[k]
+    half[k] = rays[k]
+    return np.asarray(half // gcd(*half.flat))
 
-    values: the K integers that each hypothesis adds to the sums. stated: whether the certificate states sums whose loss
-    is the bound. several: whether the loss depends on several sums; otherwise there is one, and a proof shows that it
-    is at least `goal`. met: with several sums, whether the best corner of some part has exactly the bound as its loss.
+
+def axes(n_features: int) -> Whole:
+    return np.diag(np.array([1] * n_features, dtype=object))
+
+
+def _faces(n_features: int, record: Record) -> list[Box]:
+    """Return the faces of a cube, into which a record divides all weights; they cover all weights but 0: B2 (a)."""
+    if not n_features or record != {"split": BOXES}:
+        raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
+    units = axes(n_features)
+    faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
+    return [Box(np.array([sign * units[d], *units[:d], *units[d + 1 :]])) for d, sign in faces]
+
+
+Equations = Sequence[Sequence[Fraction]]
+
+
+def check_equations(equations: Equations, weights: Sequence[float]) -> None:
+    """Raise `CertificateError` unless weights fulfil equations up to rounding, 1e-9 of the sum of absolute terms."""
+    for k, row in enumerate(equations):
+        terms = [a * Fraction(w) for a, w in zip(row, weights, strict=True)]
+        if 10**9 * abs(sum(terms, Fraction(0))) > sum(map(abs, terms), Fraction(0)):
+            raise CertificateError(f"the weights do not fulfil equation {k}, even up to rounding")
+
+
+def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
+    """Return a basis [D, d] of the weights that fulfil equations, in integers, and the features of its coordinates: G6.
+
+    By elimination, each equation sets the first weight that it can; the weights that none sets are free, and each has
+    one column of the basis. Rows of features times the basis are features for the free weights, up to one factor.
     """
+    table: list[tuple[int, list[Fraction]]] = []
+    for row in equations:
+        left = list(row)
+        if len(left) != n_features:
+            raise CertificateError(f"equations have {n_features} numbers, not {len(left)}")
+        for d, solved in checked(table, 1):
+            left = [a - left[d] * b for a, b in zip(left, solved, strict=True)]
+        first = next((d for d, value in enumerate(left) if value), None)
+        if first is not None:
+            left = [value / left[first] for value in left]
+            table = [(d, [a - solved[first] * b for a, b in zip(solved, left, strict=True)]) for d, solved in table]
+            table.append((first, left))
+    free = [k for k in range(n_features) if k not in {d for d, _ in table}]
+    common = lcm(*(value.denominator for _, row in table for value in row))
+    basis = np.zeros((n_features, len(free)), dtype=object)
+    basis[free, range(len(free))] = common
+    for d, row in table:
+        basis[d] = [int(-row[k] * common) for k in free]
+    return basis, free
 
-    values: Values
-    stated = several = met = False
-    goal = Fraction(0)
-
-    def __init__(self, losses: FloatArray) -> None:
-        ratios = [value.as_integer_ratio() for value in losses.tolist()]
-        denominator = max(ratio[1] for ratio in ratios)  # all are powers of two
-        self.unit = Fraction(1, denominator)
-        self.values = [(numerator * (denominator // own),) for numerator, own in ratios]
-
-    def loss(self, sums: Sums) -> Fraction:
-        return self.unit * sums[0]
-
-    def compared(self, sums: Sums) -> int:
-        """Return the sign of the loss of sums minus the bound."""
-        return (sums[0] > self.goal) - (sums[0] < self.goal)
-
-    def set_bound(self, sums: Sums, bound: Fraction) -> None:
-        """Set the bound that is claimed; `sums` are those of the header, which only a ratio states.
-
-        Raises `CertificateError` if the sums do not suit the bound.
-        """
-        if sums:
-            raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
-        self.goal = bound / self.unit
-
-    def is_tight(self, least: float) -> bool:
-        """Whether a tree that shows that the sum is at least `least` proves exactly the bound, and no more."""
-        return least == self.goal
-
-    def closes(self, low: Sums, high: Sums) -> bool:
-        """Whether no sums from `low` to `high` undercut the bound, since the best corner does not."""
-        raise NotImplementedError
-
-    def price(self, low: Sums, high: Sums, at: Sums) -> Price:  # noqa: ARG002
-        """Return a price that holds for sums from `low` to `high`, taken at the sums `at`."""
-        raise CertificateError("there are no prices where one sum tells the loss")
-
-    def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:  # noqa: ARG002
-        """Return the worth [K, m] of hypotheses with values [m]: the integers that the tree sums.
-
-        starts: where each list begins.
-        """
-        return np.array(values, dtype=object).T
-
-
-class BudgetClaim(Claim):
-    """The claim that no selection whose second sum keeps to a budget undercuts a bound: R7 (e).
-
-    Losses and the numbers of the second sum count as the decimals that they print as.
-    """
-
-    several = True
-
-    def __init__(self, losses: FloatArray, second: FloatArray, most: Fraction) -> None:
-        (first, self.unit), (other, unit) = map(_in_units, (losses, second))
-        self.values = list(zip(first, other, strict=True))
-        self.most = floor(most / unit)
-
-    def loss(self, sums: Sums) -> Fraction:
-        if sums[1] > self.most:
-            raise CertificateError("the weights do not keep to the budget")
-        return super().loss(sums)
-
-    def closes(self, low: Sums, high: Sums) -> bool:  # noqa: ARG002
-        return low[1] > self.most or low[0] >= self.goal
-
-    def price(self, low: Sums, high: Sums, at: Sums) -> Price:
-        """Return the price in which `at` holds the prices of the loss and of the second sum."""
-        if at[0] < 1 or at[1] < 0:
-            raise CertificateError(f"prices of a loss and a second sum are positive, not {at!r:.60}")
-        return Price.within([*at], at[0] * (ceil(self.goal) - 1) + at[1] * self.most + 1, low, high)
-
-
-def _in_units(values: FloatArray) -> tuple[list[int], Fraction]:
-    """Return the decimals that doubles print as, as integer multiples of a unit, and the unit."""
-    exact = [Fraction(repr(value)) for value in checked(values.tolist())]
-    common = lcm(*{value.denominator for value in exact})
-    return [value.numerator * (common // value.denominator) for value in exact], Fraction(1, common)
-
-
-REPRESENTATIVE: Mapping[str, Callable[..., tuple[int, ...]]] = {"first": lambda own, _: own, "best": min, "worst": max}
-"""For each rule for ties, which of the values of two hypotheses with identical features counts."""
 
 ROW_BYTES = 700  # memory that a hypothesis takes at least; measured with three features
 
@@ -151,7 +127,6 @@ _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51  # doubles hold sums and differences of integers up to this exactly
 
 _LARGEST_COST = 1 << 61
-_LARGEST_PRICED = 1 << 60
 _BLOCK = 1 << 10  # rows of a block between two checkpoints
 
 
