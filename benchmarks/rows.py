@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from lpmert.files import write_text
 from lpmert.result import relative_gap
-from lpmert.system.files import write_text
 
 _PROOFS = ("optimal", "optimal_to_tolerance")  # statuses that claim a proof
 _HELD_UP, _HELD_UP_SECONDS = 1.5, 0.5  # factor and seconds by which wall-clock time may exceed processor time

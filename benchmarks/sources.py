@@ -13,11 +13,11 @@ import numpy as np
 
 from benchmarks import datasets
 from benchmarks.harness import Dataset
+from lpmert.files import read_text
 from lpmert.formats.moses import read_moses
 from lpmert.metrics import measure_texts
 from lpmert.metrics.text import SentenceBleuTexts
 from lpmert.model.nbest import NBest
-from lpmert.system.files import read_text
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ if os.path.basename(sys.argv[0]).removesuffix(".exe") == "lpmert" or (
     sys.argv[0] == "-m" and sys.orig_argv[-len(sys.argv)] in ("lpmert", "-mlpmert")
 ):
     # the command is starting, and Ctrl-C may come while it imports the rest
-    from lpmert.system.interrupts import take_signals
+    from lpmert.limits import take_signals
 
     take_signals()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lpmert.errors import MethodError, MetricError
 from lpmert.formats.weights import checked_region, given_weights
+from lpmert.limits import Allowance, Deadline, Interrupts, limited, told
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.model.nbest import NBest, checked_lists
@@ -21,9 +22,6 @@ from lpmert.registry import METHODS
 from lpmert.result import ALL_ZERO, Check, warned
 from lpmert.search.driver import Below, CheckpointFile, search_below, solve
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, limited, told
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import checked_limits, finite_number, whole_number
 from lpmert.workers import checked_backend, using_workers
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from lpmert.quoting import LONGEST_MESSAGE, shortened, visible
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+    IntArray = NDArray[np.int64]
+    BoolArray = NDArray[np.bool_]
+else:
+    FloatArray = IntArray = BoolArray = Any  # errors load no numpy, so that help and usage errors appear at once
 
 
 def reason_of(error: OSError) -> str:

@@ -16,10 +16,10 @@ import numpy as np
 
 from lpmert.comparing.cross_validation import corrected_reach
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.limits import out_of_time, within
 from lpmert.model.judgments import Judged
 from lpmert.ranking import RankingMetric, RankingResult, evaluate, maximize
 from lpmert.result import Outcome, Status, plain
-from lpmert.system.deadline import out_of_time, within
 from lpmert.values import Weights, weights_array, whole_number
 
 _STEPS = 10  # steps of the grid: 11 values per weight, as tools of search engines scan

@@ -26,6 +26,7 @@ import numpy as np
 from lpmert.api import Searches, list_problem, many_searches
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
+from lpmert.limits import Deadline, checkpoint, within
 from lpmert.metrics.base import Metric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import TIMES, Problem
@@ -34,7 +35,6 @@ from lpmert.numeric.lists import blocks_of_lists, varying_columns
 from lpmert.numeric.rational import whole_row
 from lpmert.result import OnStage, Outcome, Result, Status
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, checkpoint, within
 from lpmert.values import Weights, whole_number
 
 _Set = tuple[str, ...]

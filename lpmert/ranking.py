@@ -32,12 +32,12 @@ from lpmert.certificates.rankings import (
     verify as verify,
 )
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.limits import within
 from lpmert.model.judgments import Judged as Judged, Parts, RankingMetric as RankingMetric, rows_by_query
 from lpmert.numeric.cone import MarginProgram
 from lpmert.numeric.rational import in_decimals
 from lpmert.quoting import listed, quoted
 from lpmert.result import Status, Weighted
-from lpmert.system.deadline import within
 from lpmert.values import Weights, checked_limits, weights_array, whole_number
 
 TIES = ("worst", "given")  # orders of documents with equal scores

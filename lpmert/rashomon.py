@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import Searches, many_searches
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
+from lpmert.limits import Deadline, told, within
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -35,7 +36,6 @@ from lpmert.quoting import listed, quoted
 from lpmert.result import OnStage, Outcome, Result, Status
 from lpmert.search.driver import Below
 from lpmert.search.incumbent import normalised
-from lpmert.system.deadline import Deadline, told, within
 from lpmert.values import real_number
 
 if TYPE_CHECKING:

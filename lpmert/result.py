@@ -22,7 +22,7 @@ from lpmert.errors import (
 from lpmert.quoting import LOSS, WARNINGS, Unit, listed, quoted
 
 if TYPE_CHECKING:
-    from lpmert.system.deadline import Deadline
+    from lpmert.limits import Deadline
 
 SCHEMA = 1  # version of the JSON of results, checks, evaluations and comparisons
 
@@ -442,14 +442,14 @@ class Result(Weighted):
 
     def save(self, path: str | Path) -> None:
         """Write the result as JSON; the file is written completely or not at all."""
-        from lpmert.system.files import write_text
+        from lpmert.files import write_text
 
         write_text(path, self.to_json() + "\n")
 
     @staticmethod
     def load(path: str | Path) -> Result:
         """Read a result that `save` wrote; raises `DataError` for other files."""
-        from lpmert.system.files import read_text
+        from lpmert.files import read_text
 
         try:
             return Result.from_dict(json.loads(read_text(path)))

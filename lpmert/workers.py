@@ -20,9 +20,8 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar, cast
 
 from lpmert.errors import MethodError
+from lpmert.limits import checkpoint, holding, out_of_time
 from lpmert.quoting import quoted
-from lpmert.system import holding
-from lpmert.system.deadline import checkpoint, out_of_time
 
 logger = logging.getLogger("lpmert")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from searches import short_descent, two_processes
 
-from lpmert.system import memory
+from lpmert import limits
 
 # The same examples every time, however long the machine takes for them. `--hypothesis-profile=default` draws others.
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -78,9 +78,9 @@ def fresh_memory(monkeypatch: pytest.MonkeyPatch) -> int:
 
     A share of the limit is kept free: near what a large process holds, nothing would be left.
     """
-    resident, before = memory.resident, memory.resident()
+    resident, before = limits.resident, limits.resident()
     base = 100 << 20
-    monkeypatch.setattr(memory, "resident", lambda: max(0, base + resident() - before))
+    monkeypatch.setattr(limits, "resident", lambda: max(0, base + resident() - before))
     return base
 
 

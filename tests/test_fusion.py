@@ -14,10 +14,10 @@ from rankings import twenty_queries, value
 from lpmert import DataError, Status, fusion, read_judged
 from lpmert.formats.weights import ENGINES, engine_text
 from lpmert.fusion import Unseen, fuse, rounded_up
+from lpmert.limits import Deadline
 from lpmert.model.judgments import Judged
 from lpmert.ranking import evaluate, maximize
 from lpmert.reporting import pictures
-from lpmert.system.deadline import Deadline
 
 Scores = dict[str, dict[str, float]]
 WEIGHTS = (0.31, 0.42, 0.27)

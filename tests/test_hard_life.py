@@ -19,8 +19,8 @@ from searches import many_more
 import lpmert
 from lpmert import DataError, Status
 from lpmert.errors import FloatArray
+from lpmert.files import open_bytes
 from lpmert.formats.weights import read_weights
-from lpmert.system.files import open_bytes
 
 resource = pytest.importorskip("resource")
 

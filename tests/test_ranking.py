@@ -18,8 +18,8 @@ import lpmert
 from lpmert import DataError, MethodError, MetricError, Status, core, ranking
 from lpmert.certificates.rankings import least_lead
 from lpmert.fusion import fuse
+from lpmert.limits import Deadline
 from lpmert.ranking import Curve, Judged, RankingMetric, certify, evaluate, maximize
-from lpmert.system.deadline import Deadline
 
 SMALL = no_multiples(random_lists(0, 3, decimals=False))
 TURNED = Judged([[1], [2], [3]], [0, 3], [1, 0, 0])  # documents that are ranked best by weights below 0

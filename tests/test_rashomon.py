@@ -17,9 +17,9 @@ from searches import many_more
 import lpmert
 from lpmert import DataError, LimitError, MethodError, NBest, NearOptimal, Problem, RashomonSet, Region, Status
 from lpmert.errors import FloatArray
+from lpmert.limits import Deadline
 from lpmert.rashomon import _Precision, near_cones
 from lpmert.search.driver import Below, search_below
-from lpmert.system.deadline import Deadline
 
 Arc = tuple[Fraction, Fraction]
 CORNERS = ((1, 0), (0, 1), (-1, 0), (0, -1))

@@ -19,8 +19,8 @@ from searches import many_more, timeless
 
 import lpmert
 from lpmert import MethodError, Status
+from lpmert.limits import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.methods import Och
-from lpmert.system.deadline import Deadline, OutOfTime, heeding, out_of_time
 from lpmert.workers import SERIAL, Cluster, Threads, Workers, checked_backend, current_workers, using_workers
 
 OTHERS = ("threads", "cluster")
@@ -109,9 +109,9 @@ def test_waiting_ends_at_the_deadline_and_threads_heed_it_and_do_their_units_alo
 
 def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:
     program = (
-        "from lpmert.system import files, interrupts; import os\n"
+        "from lpmert import files, limits; import os\n"
         f"with files.scratch_folder():\n    assert len(os.listdir({str(tmp_path)!r})) == 1\n"
-        "    interrupts.abort(15, None)\n"
+        "    limits.abort(15, None)\n"
     )
     assert python("-c", program, code=143, TMPDIR=str(tmp_path)).stderr == "lpmert: interrupted\n"
     assert list(tmp_path.iterdir()) == []

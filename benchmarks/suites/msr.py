@@ -18,11 +18,11 @@ from benchmarks.tables import Figure, Table, number, seconds, table_of
 from lpmert.comparing import REPLICATIONS
 from lpmert.comparing.compare import permutation_test
 from lpmert.errors import FloatArray
+from lpmert.files import read_text
 from lpmert.formats.moses import read_moses
 from lpmert.methods.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.nbest import NBest
-from lpmert.system.files import read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

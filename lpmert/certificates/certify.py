@@ -31,6 +31,8 @@ from lpmert.certificates.lists import ROW_BYTES, ProofLists, basis_of, rounded, 
 from lpmert.certificates.tree import Anywhere, Undercut, grow_boxes, grow_selections
 from lpmert.certificates.verify import claim_of, root_node, with_zeros, zeros_of
 from lpmert.errors import CertificateError, DataError, MethodError
+from lpmert.files import atomic_writer
+from lpmert.limits import room_for
 from lpmert.metrics.base import Metric, metric_of
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
@@ -40,8 +42,6 @@ from lpmert.numeric import rational
 from lpmert.numeric.lists import varying_columns
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
-from lpmert.system.files import atomic_writer
-from lpmert.system.memory import room_for
 
 OnStage = Callable[[str, int, int | None], object]
 """Gets a stage, how much of it is done, and of how much in all, `None` if unknown."""

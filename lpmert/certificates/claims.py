@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.limits import checked, checkpoint
 from lpmert.metrics.base import BLEU, CHRF, RatioMetric, fraction_of
-from lpmert.system.deadline import checked, checkpoint
 
 _LARGEST_PRICED = 1 << 60  # units; costs at prices fit in 64 bits
 Sums = Sequence[int]  # the sums [K] of a selection, or a bound on each

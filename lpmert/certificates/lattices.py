@@ -18,13 +18,13 @@ import numpy as np
 from lpmert.certificates.format import Header, agreeing
 from lpmert.certificates.lists import Equations, Whole, basis_of
 from lpmert.errors import CertificateError, DataError, FloatArray
+from lpmert.limits import checked, checkpoint
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
 from lpmert.model.graphs import Graph, WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted
-from lpmert.system.deadline import checked, checkpoint
 
 _MOST_LABELS = 400  # a cone is halved where a node has more partial paths
 _MOST_CONES = 2000  # a lattice with more cones is too large for exact arithmetic

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from lpmert.certificates.claims import REPRESENTATIVE, Claim
 from lpmert.certificates.format import BOXES, Record, integers
 from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.limits import checked, checkpoint
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
 from lpmert.numeric.rational import in_decimals
-from lpmert.system.deadline import checked, checkpoint
 
 Whole = NDArray[np.object_]  # a vector or matrix of Python's integers
 _MOST_BITS = 900  # bits of the largest entry of a ray, well within the range of doubles

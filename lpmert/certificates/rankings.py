@@ -18,10 +18,10 @@ import numpy as np
 
 from lpmert.certificates.format import CertificateReader, RankingHeader, Record, agreeing, depth_first, integers
 from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
+from lpmert.limits import checkpoint
 from lpmert.model.judgments import Judged, RankingMetric
 from lpmert.numeric.rational import in_decimals
 from lpmert.quoting import counted
-from lpmert.system.deadline import checkpoint
 
 _ONE = 1 << 80  # the unit: factors of terms are rounded up or down to multiples of 1 / _ONE
 _MOST_BITS = 1 << 15  # bits of the largest entry of a ray

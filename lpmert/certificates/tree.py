@@ -21,9 +21,9 @@ from lpmert.certificates.lists import Box, ProofLists, axes, rounded
 from lpmert.certificates.verify import Node, check_node, may_undercut, narrowed, priced, root_node
 from lpmert.core import Corral, LeastNorm, box_charges
 from lpmert.errors import CertificateError, FloatArray, IntArray
+from lpmert.limits import checkpoint
 from lpmert.numeric import rational
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, first_best, sorted_lists
-from lpmert.system.deadline import checkpoint
 
 _EXACT_BITS = 53  # features with no more bits are exact in doubles
 Choices = Mapping[int, int]  # list -> row

@@ -22,11 +22,11 @@ from lpmert.certificates.claims import BudgetClaim, Claim, Price, RatioClaim
 from lpmert.certificates.format import CertificateReader, Header, Record, agreeing, depth_first, integers, typed
 from lpmert.certificates.lists import Box, ProofLists, Whole, basis_of, check_equations
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
+from lpmert.limits import checked, checkpoint
 from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
 from lpmert.numeric.lists import varying_columns
 from lpmert.quoting import counted
-from lpmert.system.deadline import checked, checkpoint
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

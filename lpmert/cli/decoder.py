@@ -21,9 +21,8 @@ from lpmert.cli.options import argument, command, memory_limit, option, time_lim
 from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, interruptible, naming, put, say
 from lpmert.cli.search import WeightsOut
+from lpmert.limits import Deadline, Interrupts
 from lpmert.quoting import Unit, listed, number, quoted, shortened
-from lpmert.system.deadline import Deadline
-from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
@@ -182,8 +181,8 @@ def mert(options: _Options) -> int:
     for a proof follows. It ends with the proof, or at --time-limit with the best weights found and a bound on the score
     of any weights. The exit code is 0 with or without a proof, so that scripts go on.
     """
+    from lpmert.files import writing_later
     from lpmert.formats.weights import read_weights
-    from lpmert.system.files import writing_later
 
     clock = Deadline(options.time_limit)
     options = replace(options, seed=options.seed % (1 << 32))  # srandom reads a negative seed like this
@@ -223,9 +222,9 @@ def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
     """Write the weights, to stdout if the file cannot be written, and report their score."""
     import numpy as np
 
+    from lpmert.files import write_text
     from lpmert.formats.format import number_text
     from lpmert.formats.weights import keeps_loss, weights_text
-    from lpmert.system.files import write_text
 
     names, weights, region = problem.nbest.names, result.weights, problem.region
     fixed = [names.index(name) for name in region.fixed] if region is not None else []
@@ -246,9 +245,9 @@ def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
 
 def _lists(options: _Options) -> lpmert.NBest:
     """Return the lists of all runs, without repeats, with sparse features merged or left out."""
+    from lpmert.files import read_text
     from lpmert.formats.moses import SCORE_TYPES, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
-    from lpmert.system.files import read_text
 
     for features, scores in zip(options.ffile, options.scfile, strict=False):
         say(f"Loading Data from: {scores} and {features}")

@@ -21,10 +21,9 @@ from lpmert.cli.reports import evaluation_report, verdict_line, weights_table
 from lpmert.cli.running import Output, Quiet, delivering, naming
 from lpmert.cli.search import command, stated
 from lpmert.cli.sensitivity import numbers_of
+from lpmert.limits import Allowance, Deadline
 from lpmert.quoting import SHOWN_DECIMALS, counted, listed, visible
 from lpmert.registry import FORMATS
-from lpmert.system.deadline import Deadline
-from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
@@ -46,8 +45,8 @@ def convert(
     Several files are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
     The help of an option names the formats it applies to; docs/formats.md describes all formats.
     """
+    from lpmert.files import writing_later
     from lpmert.formats.detect import format_by_name, format_of_target, writer_of
-    from lpmert.system.files import writing_later
 
     for name, option_name in (("metric", "--metric"), ("options", "--set")):
         if stated(name) and not source.references:

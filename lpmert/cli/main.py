@@ -21,9 +21,9 @@ from lpmert.cli import options, values
 from lpmert.cli.options import argument, command, option
 from lpmert.cli.reading import ARGUMENTS
 from lpmert.cli.running import ExitCode, open_streams, put, say, silence
+from lpmert.files import buffered_pipes
 from lpmert.quoting import LONGEST_MESSAGE, shortened
 from lpmert.registry import METHODS, METRICS
-from lpmert.system.streams import buffered_pipes
 
 if TYPE_CHECKING:
     from lpmert.configurable import Option
@@ -93,7 +93,7 @@ class Program(options.Command, click.Group):
 
             _end(ctx, f"error: {f'{error.filename}: ' if error.filename else ''}{reason_of(error)}")
         except UnicodeEncodeError as error:
-            from lpmert.system.files import half_pair
+            from lpmert.files import half_pair
 
             _end(ctx, f"error: {half_pair(error)}")
         except MemoryError:

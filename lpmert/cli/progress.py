@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import lpmert
 from lpmert.cli.running import Quiet, say
+from lpmert.limits import undone_by_abort
 from lpmert.quoting import LOSS, Unit, duration, percent, visible
-from lpmert.system.interrupts import undone_by_abort
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -16,9 +16,8 @@ from lpmert.cli.options import argument, command, option, seed, time_limit
 from lpmert.cli.progress import Stages
 from lpmert.cli.reports import Picture, column, joined, labelled, side_by_side, verdict_line
 from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
+from lpmert.limits import Deadline, Interrupts
 from lpmert.quoting import counted
-from lpmert.system.deadline import Deadline
-from lpmert.system.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lpmert.fusion import Found, Fused

@@ -17,8 +17,8 @@ import click
 
 import lpmert
 from lpmert.cli.options import option
+from lpmert.limits import Interrupts
 from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
-from lpmert.system.interrupts import Interrupts
 
 UNLIMITED = 1_000_000  # width of streams that are not terminals
 
@@ -152,7 +152,7 @@ def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = 
     The outcome goes to the output file or to stdout. If that fails, it goes to stdout or stderr before the error is
     raised: `DataError` or `OSError`. An existing file is replaced only when an outcome is delivered.
     """
-    from lpmert.system.files import atomic_writer, check_place, writing_later
+    from lpmert.files import atomic_writer, check_place, writing_later
 
     protected = (None if one in renews else one for one in (out.output, *others))
     with _logging_to_stderr(out), writing_later(*protected), ExitStack() as stack:

@@ -24,17 +24,16 @@ from lpmert.cli import options, progress, values
 from lpmert.cli.options import memory_limit, option, seed, time_limit
 from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
 from lpmert.cli.running import Output, Quiet, Text, delivering, exit_code, interruptible, naming, put
+from lpmert.limits import Allowance, limited
 from lpmert.quoting import Unit, counted, listed, quoted
 from lpmert.registry import METHODS, PROBLEM
-from lpmert.system.deadline import limited
-from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data
     from lpmert.errors import FloatArray
     from lpmert.formats.weights import WeightsFile
+    from lpmert.limits import Interrupts
     from lpmert.model.lattice_problem import LatticeProblem
-    from lpmert.system.interrupts import Interrupts
 
     AnyProblem = lpmert.Problem | LatticeProblem
 
@@ -260,7 +259,7 @@ class WeightsOut:
         with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
 
             def deliver_both(json: Text, report: Text, text: Text, told: str) -> None:
-                from lpmert.system.files import write_text
+                from lpmert.files import write_text
 
                 if not self.to_stdout:
                     deliver(json, report, told)

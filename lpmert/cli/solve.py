@@ -19,11 +19,9 @@ from lpmert.cli.reports import Page, check_report, result_report
 from lpmert.cli.running import Output, Text, delivering, naming, say
 from lpmert.cli.search import RegionOptions, ScaledSearch, StartOptions, WeightsOut, answer, command, configured
 from lpmert.cli.sensitivity import best_with, counted_ties, numbers_of
+from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, heeding
 from lpmert.quoting import LOSS
 from lpmert.registry import METHODS
-from lpmert.system.deadline import Deadline, OutOfTime, heeding
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 
 if TYPE_CHECKING:
     from lpmert.cli.reading import Data

@@ -250,7 +250,7 @@ OF_FORM: Mapping[str, Any] = {
 def read_toml(path: str | Path) -> dict[str, Any]:
     import tomllib
 
-    from lpmert.system.files import read_text
+    from lpmert.files import read_text
 
     try:
         return tomllib.loads(read_text(path))

@@ -17,6 +17,7 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import out_of_time, time_left
 from lpmert.lines.line_search import LossInCore, loss_of_form
 from lpmert.lines.local_search import Clock
 from lpmert.methods.direct_search import Och
@@ -29,7 +30,6 @@ from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import first_on_lattices, halved
 from lpmert.search.method import Comparator, Found
-from lpmert.system.deadline import out_of_time, time_left
 from lpmert.workers import Pending, PerThread, Workers, workers_for
 
 TEMPERATURE = 3.0  # in units of the mean difference in loss between two hypotheses of a list

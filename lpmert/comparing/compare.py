@@ -43,6 +43,7 @@ from lpmert.comparing.cross_validation import (
 )
 from lpmert.errors import DataError, FloatArray, MethodError
 from lpmert.formats.weights import given_weights
+from lpmert.limits import Allowance, Deadline, Interrupts, told
 from lpmert.metrics.base import Metric, losses_of_totals
 from lpmert.metrics.text import TextMetric
 from lpmert.model.arrays import checked_sequence
@@ -56,9 +57,6 @@ from lpmert.quoting import quoted, repeated
 from lpmert.result import Callback, Limits, Result, Status
 from lpmert.search.driver import check_fits, solve
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, told
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import Weights, checked_limits, whole_number
 from lpmert.workers import SERIAL, Pending, checked_backend, current_workers, using_workers
 

@@ -26,6 +26,7 @@ from scipy.special import stdtrit
 from lpmert.api import Searches, many_searches, problem_of
 from lpmert.comparing.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MetricError, RegionError
+from lpmert.limits import Deadline, out_of_time, within
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.arrays import checked_sequence
 from lpmert.model.canonical import CallerWeights
@@ -37,7 +38,6 @@ from lpmert.model.region import Region
 from lpmert.quoting import WARNINGS, listed, quoted
 from lpmert.result import Evaluation, Limits, OnStage, Outcome, Result, Status
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, out_of_time, within
 from lpmert.workers import current_workers
 
 FEW = 30  # with fewer lists, or groups of lists, an estimate comes with a note

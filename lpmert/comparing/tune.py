@@ -26,15 +26,13 @@ from lpmert.comparing.cross_validation import (
     unseen,
 )
 from lpmert.errors import FloatArray
+from lpmert.limits import Allowance, Deadline, Interrupts, told
 from lpmert.model.canonical import CallerWeights, Canonical
 from lpmert.quoting import LOSS, Unit
 from lpmert.result import Result, Weighted, warned
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import normalised
 from lpmert.search.report import scaled_evaluation
-from lpmert.system.deadline import Deadline, told
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import whole_number
 from lpmert.workers import using_workers
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lpmert.errors import DataError, IntArray
+from lpmert.files import atomic_writer, open_bytes
 from lpmert.formats.format import Format
 from lpmert.formats.rows import seekable
+from lpmert.limits import room_for
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
-from lpmert.system.files import atomic_writer, open_bytes
-from lpmert.system.memory import room_for
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

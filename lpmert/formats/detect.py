@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lpmert.errors import DataError
+from lpmert.files import EMPTY, STDIN, archive_members, buffered_pipes, head_of, is_archive
 from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
 from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
 from lpmert.formats.graphs import kind_of_graph
@@ -20,8 +21,6 @@ from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS, PROBLEM
-from lpmert.system.files import EMPTY, archive_members, head_of, is_archive
-from lpmert.system.streams import STDIN, buffered_pipes
 
 Source = Paths | Mapping[str, str | Path]
 """A file or folder, several files (runs), or for scores a file for each feature, by name."""

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
+from lpmert.files import COMPRESSED_ENDINGS, lines
+from lpmert.limits import room_for
 from lpmert.model.arrays import MAGNITUDE_LIMIT, rounds
 from lpmert.model.nbest import NBest, gathered
 from lpmert.numeric.lists import from_sizes
 from lpmert.numeric.rational import EXACT_INTEGERS
 from lpmert.quoting import quoted, repeated
-from lpmert.system.files import lines
-from lpmert.system.memory import room_for
-from lpmert.system.streams import COMPRESSED_ENDINGS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -168,7 +167,7 @@ def warn_of_quotes(texts: Iterable[str], path: str | Path) -> None:
 
 
 def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:
-    """Yield the place and the text of each line of a file; see `lpmert.system.files.lines`."""
+    """Yield the place and the text of each line of a file; see `lpmert.files.lines`."""
     return ((Place(path, number), line) for number, line in lines(path))
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.files import Bytes
 from lpmert.formats.format import WHITE, Place, is_word, words_of
 from lpmert.formats.rows import Cell, read_block
 from lpmert.formats.utterances import read_keyed
 from lpmert.quoting import quoted
-from lpmert.system.files import Bytes
 
 Symbols = Mapping[int, str]  # words by number
 

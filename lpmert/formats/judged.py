@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
+from lpmert.files import STDIN, buffered_pipes, head_of, read_text
 from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
 from lpmert.formats.format import Place, Pool, json_document, placed_lines, unpacked, words_of
@@ -17,8 +18,6 @@ from lpmert.formats.rows import format_of_name
 from lpmert.model.judgments import Judged, rows_by_query
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.system.files import head_of, read_text
-from lpmert.system.streams import STDIN, buffered_pipes
 
 RULES = ("minimum", "zero")
 RRF_CONSTANT = 60  # added to ranks, as by Cormack, Clarke and Buettcher, Reciprocal Rank Fusion, SIGIR 2009

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
+from lpmert.files import archive_members, buffered_pipes, is_archive, read_text
 from lpmert.formats.columns import Names, Wanted, matched
 from lpmert.formats.format import Format, Paths, Pool, unpacked
 from lpmert.formats.graphs import (
@@ -36,6 +37,7 @@ from lpmert.formats.graphs import (
 )
 from lpmert.formats.utterances import References, references_by_list, utterance_files, utterance_of
 from lpmert.formats.weights import given_weights
+from lpmert.limits import checkpoint, give_back, limited, room_for
 from lpmert.model.arrays import checked_sequence, places_of
 from lpmert.model.graphs import Lattices, Texts, WordGraphs
 from lpmert.model.judgments import measure_texts
@@ -43,10 +45,6 @@ from lpmert.model.lattice_problem import best_through, exact_scores
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted
 from lpmert.registry import FORMATS
-from lpmert.system.deadline import checkpoint, limited
-from lpmert.system.files import archive_members, is_archive, read_text
-from lpmert.system.memory import give_back, room_for
-from lpmert.system.streams import buffered_pipes
 from lpmert.values import checked_limits, weights_array, whole_number
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError
+from lpmert.files import EMPTY, Bytes, atomic_writer, head_of, lines_of, open_bytes
 from lpmert.formats.format import (
     WHITE,
     WORD,
@@ -38,7 +39,6 @@ from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import BLEU_COLUMNS, ERROR_COLUMNS, TER_COLUMNS
-from lpmert.system.files import EMPTY, Bytes, atomic_writer, head_of, lines_of, open_bytes
 
 SEPARATOR = "|||"
 STATISTICS_LABEL = "statistics:"  # first word of the last field where `write_moses` puts the statistics

@@ -23,13 +23,13 @@ import numpy as np
 
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
+from lpmert.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, open_bytes, read_all
 from lpmert.formats.columns import Block, Columns, Table
 from lpmert.formats.format import Place, unique_keys, unpacked
+from lpmert.limits import room_for
 from lpmert.model.arrays import as_array
 from lpmert.quoting import listed, quoted
 from lpmert.registry import TABLES
-from lpmert.system.files import BYTE_ORDER_MARK, EMPTY, Bytes, blocks_of_bytes, decoded, lines_of, open_bytes, read_all
-from lpmert.system.memory import room_for
 
 
 class Cell(IntEnum):

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray
+from lpmert.files import atomic_writer, open_bytes
 from lpmert.formats.columns import (
     TEXT,
     TRUTH,
@@ -32,11 +33,10 @@ from lpmert.formats.columns import (
 )
 from lpmert.formats.format import Format, Place, Pool, number_text, plain_numbers, trouble_of_number, warn_of_quotes
 from lpmert.formats.rows import import_parquet, in_blocks, json_kind, json_records, open_table, runs_of
+from lpmert.limits import room_for
 from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
-from lpmert.system.files import atomic_writer, open_bytes
-from lpmert.system.memory import room_for
 
 _TEXTUAL = ("tsv", "csv")  # formats in which numbers are written as text
 _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000  # most rows and cells of a table for suggestions of columns

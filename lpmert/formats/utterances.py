@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lpmert.errors import DataError, reason_of
+from lpmert.files import EMPTY, writing_to
 from lpmert.formats.format import (
     WHITE,
     WORD,
@@ -31,7 +32,6 @@ from lpmert.formats.format import (
 from lpmert.model.arrays import checked_sequence, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import quoted, repeated
-from lpmert.system.files import EMPTY, writing_to
 
 if TYPE_CHECKING:
     from lpmert.metrics.text import TextMetric

@@ -18,10 +18,10 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import checkpoint, out_of_time
 from lpmert.lines.line_search import lists_with_costs
 from lpmert.numeric.lists import correlations, from_sizes, reach_of
 from lpmert.numeric.rational import EPSILON
-from lpmert.system.deadline import checkpoint, out_of_time
 
 
 class Near(NamedTuple):

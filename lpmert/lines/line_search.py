@@ -10,13 +10,13 @@ import numpy as np
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import out_of_time
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
 from lpmert.quoting import quoted
-from lpmert.system.deadline import out_of_time
 
 _PIECE = 1_000_000  # coordinates times hypotheses searched between two checks of the clock
 

@@ -9,12 +9,12 @@ from math import atan, inf, tan
 import numpy as np
 
 from lpmert.errors import FloatArray
+from lpmert.limits import out_of_time
 from lpmert.lines.line_search import LineSearcher, Space, Step, unit_of
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
 from lpmert.numeric.rational import below_one
-from lpmert.system.deadline import out_of_time
 
 
 class Clock:

@@ -24,18 +24,17 @@ from typing import IO, Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError, FloatArray, reason_of
+from lpmert.files import LONGEST_FILE, LONGEST_LINE, scratch_folder, write_text
 from lpmert.formats.detect import read
 from lpmert.formats.format import Place, unique_keys
 from lpmert.formats.utterances import References, references_by_list
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
+from lpmert.limits import checkpoint, signals_blocked, undone_by_abort
 from lpmert.metrics.base import Metric, SumOfLosses, metric_of, rates_of, unit_of
 from lpmert.metrics.text import TextCounter, reference_length, text_metric, text_unit
 from lpmert.model.judgments import measure_texts
 from lpmert.model.nbest import NBest
 from lpmert.quoting import LOSS, listed, quoted, repeated, shortened
-from lpmert.system.deadline import checkpoint
-from lpmert.system.files import LONGEST_FILE, LONGEST_LINE, scratch_folder, write_text
-from lpmert.system.interrupts import signals_blocked, undone_by_abort
 from lpmert.values import are_texts, are_texts_by_name, in_order, named_weights, whole_number
 
 

@@ -21,9 +21,11 @@ import numpy as np
 from lpmert.api import settings_of
 from lpmert.comparing.cross_validation import repeats
 from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
+from lpmert.files import owned, read_text, write_text
 from lpmert.formats.arrays import read_npz, write_npz
 from lpmert.formats.utterances import References, made_folder
 from lpmert.formats.weights import checked_region, given_weights
+from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, checkpoint, heeding, told, unheeded
 from lpmert.looping.decoders import Cost, Decoded, Decoder, Measure, check_decoder, checked
 from lpmert.looping.pool import Consistency, Pool, Step, Stepping, angle_between, check_first, consistency, warning
 from lpmert.metrics.base import Metric
@@ -33,10 +35,6 @@ from lpmert.model.region import Region
 from lpmert.quoting import Unit, counted, listed, quoted
 from lpmert.result import Weighted
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline, OutOfTime, checkpoint, heeding, told, unheeded
-from lpmert.system.files import owned, read_text, write_text
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance
 from lpmert.values import Weights, checked_limits, named_weights, real_number, whole_number
 from lpmert.workers import using_workers
 

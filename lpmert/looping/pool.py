@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
+from lpmert.limits import Deadline
 from lpmert.looping.decoders import Decoded, Measure, own_texts
 from lpmert.methods.auto import Auto
 from lpmert.methods.direct_search import Iteration, Stabilised
@@ -22,7 +23,6 @@ from lpmert.result import Limits
 from lpmert.search.driver import solve
 from lpmert.search.incumbent import in_scale_of, normalised
 from lpmert.search.method import Method
-from lpmert.system.deadline import Deadline
 
 POLICIES = ("all", "latest")  # which hypotheses with equal words count: all, or those of the last decoding with them
 _DECIMALS = 6  # decimals to which features are rounded for comparison; the first features are kept unrounded

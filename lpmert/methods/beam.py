@@ -14,11 +14,11 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import checkpoint
 from lpmert.methods.lp_mert import AttainabilityOracle
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.lists import sorted_lists
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.system.deadline import checkpoint
 
 _SLICE_LPS = 200
 _ALONE = np.zeros(1, dtype=np.int64)

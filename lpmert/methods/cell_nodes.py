@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import out_of_time
 from lpmert.methods.choices import ChoicesSearch, Loss
 from lpmert.model.canonical import Canonical
 from lpmert.numeric import rational
@@ -27,7 +28,6 @@ from lpmert.numeric.lists import SortedLists, sizes_of_rows
 from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL, exact_products, single_products
 from lpmert.search.combined import Answer, OpenNode
 from lpmert.search.method import Incumbent
-from lpmert.system.deadline import out_of_time
 from lpmert.workers import PerThread
 
 _EXACT_BITS = 49

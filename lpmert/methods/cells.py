@@ -21,6 +21,7 @@ from typing import Any
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
+from lpmert.limits import checkpoint
 from lpmert.methods.cell_nodes import (
     CellsTask,
     Fields,
@@ -37,7 +38,6 @@ from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
 from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.system.deadline import checkpoint
 
 _SLICE = 4_000_000  # work in a slice of the search
 _BATCH = 8  # most nodes in the batch of a unit: enough that a unit rarely runs out of nodes

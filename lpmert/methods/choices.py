@@ -24,6 +24,7 @@ import numpy as np
 from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import checkpoint
 from lpmert.metrics.base import BLEU, BUDGET, CHRF, RatioMetric
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.presolve import group_identical
@@ -34,7 +35,6 @@ from lpmert.numeric.rational import EPSILON, exact_differences
 from lpmert.quoting import quoted
 from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.system.deadline import checkpoint
 
 WORKING, ASKING, DONE = range(3)  # states of the core's search; ASKING: it needs an exact decision
 SLICE = 4_000_000  # work in a slice

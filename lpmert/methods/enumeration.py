@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.limits import checkpoint
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import LinOptimizer, Verdict
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task
-from lpmert.system.deadline import checkpoint
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import checked, checkpoint
 from lpmert.lines.descents import Descents, descend
 from lpmert.methods.choices import (
     ROUNDS,
@@ -40,7 +41,6 @@ from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import columns_of, units
 from lpmert.search.combined import Answer, Combined
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.system.deadline import checked, checkpoint
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
 _BUDGET = 1_000_000  # budget of a descent for one sample of weights, as in `descend`; most descents end earlier

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import checkpoint
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import Catalogue, LatticeProblem, Lists, Verdict, Way, no_lists
 from lpmert.numeric.cone import cones_of_region
@@ -27,7 +28,6 @@ from lpmert.numeric.lists import least_costs, take_rows
 from lpmert.numeric.rational import two_sum
 from lpmert.search.combined import Combined
 from lpmert.search.method import Incumbent, Search
-from lpmert.system.deadline import checkpoint
 from lpmert.workers import SERIAL, Pending, PerThread, Shared, Workers, current_workers
 
 _FEW_RAYS = 32  # most rays for which mixes of each two rays are tried

@@ -27,12 +27,12 @@ from lpmert import core
 from lpmert.configurable import option
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import checkpoint
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.cone import LinOptimizer
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, Cap, SortedLists
 from lpmert.search.incumbent import any_incumbent
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.system.deadline import checkpoint
 
 _PUBLISHED_TOLERANCE = 1e-9
 """Combinations with a published objective up to this count as interior; differences are scaled to at most 1."""

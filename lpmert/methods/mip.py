@@ -21,11 +21,11 @@ import pulp
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import OutOfTime, checkpoint, time_left
 from lpmert.model.canonical import Canonical
 from lpmert.numeric.cone import LinOptimizer
 from lpmert.quoting import quoted
 from lpmert.search.method import Incumbent, Method, Search, Task
-from lpmert.system.deadline import OutOfTime, checkpoint, time_left
 
 _PAUSE = 0.05  # most seconds to wait for the deadline after a solver has ended a little early
 _LARGEST_OBJECTIVE = 1e6  # large costs are scaled so that the most expensive selection costs this

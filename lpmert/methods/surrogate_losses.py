@@ -19,6 +19,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import out_of_time
 from lpmert.lines.local_search import Clock
 from lpmert.metrics.base import AdditiveMetric, Bleu, LinearFraction, Metric, losses_of_totals
 from lpmert.model.canonical import CanonicalWeights
@@ -26,7 +27,6 @@ from lpmert.model.problem import Problem
 from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units
 from lpmert.quoting import quoted
 from lpmert.search.method import Comparator, Found
-from lpmert.system.deadline import out_of_time
 
 _ITERATIONS = 10_000  # most iterations of L-BFGS
 

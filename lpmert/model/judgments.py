@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray, MetricError
+from lpmert.limits import checked
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import EditTexts, TextMetric, source_of, text_metric
 from lpmert.model import arrays
@@ -41,7 +42,6 @@ from lpmert.model.nbest import NBest, gathered
 from lpmert.numeric.lists import rows_of_lists
 from lpmert.quoting import quoted
 from lpmert.registry import BLEU_COLUMNS
-from lpmert.system.deadline import checked
 from lpmert.values import whole_number
 
 MOST_POSITIONS = 4096  # largest k: up to it, the rounding of a query's value stays within the units that the core adds

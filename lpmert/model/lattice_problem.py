@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
+from lpmert.limits import room_for
 from lpmert.metrics.base import ERROR_RATE, SumOfLosses, exact_loss, unit_of
 from lpmert.metrics.text import EditTexts, TextCounter, TextMetric, reference_length, source_of, text_metric, text_unit
 from lpmert.model.canonical import LOSS_UNIT, CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
@@ -25,7 +26,6 @@ from lpmert.numeric.lists import relative_to_first
 from lpmert.numeric.rational import Rounding
 from lpmert.quoting import Unit, quoted
 from lpmert.result import Evaluation
-from lpmert.system.memory import room_for
 from lpmert.workers import current_workers
 
 MOST_TIED = 64  # most tied paths of a lattice that are listed

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
+from lpmert.limits import out_of_time
 from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, UnmergedWeights
 from lpmert.model.region import Reduction
 from lpmert.numeric.lists import blocks_of_lists, columns_of, least_costs, list_numbers, take_rows
 from lpmert.numeric.rational import EPSILON, exact_differences, sums_of_columns
-from lpmert.system.deadline import out_of_time
 
 _COST_BITS = 60
 """The costs of all selections, even outside the limits, stay below 2**60: searches add them in 64 bits, and

@@ -12,6 +12,7 @@ import numpy as np
 
 from lpmert.core import possible_winners
 from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import give_back, room_for
 from lpmert.metrics.base import (
     AdditiveMetric,
     Metric,
@@ -41,7 +42,6 @@ from lpmert.numeric.lists import blocks_of_lists, joined, take_rows
 from lpmert.numeric.rational import decimals_of
 from lpmert.quoting import Unit, quoted
 from lpmert.result import Diagnostic, Evaluation
-from lpmert.system.memory import give_back, room_for
 from lpmert.values import weights_array
 
 TIES = ("first", "best", "worst")

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from lpmert.core import outer_normals
 from lpmert.errors import FloatArray, IntArray, LpmertError
+from lpmert.limits import checked, checkpoint, time_left
 from lpmert.numeric import rational
 from lpmert.numeric.lists import Cap, list_numbers, rows_of_lists
 from lpmert.numeric.rational import EPSILON, Rounding, exact_differences
-from lpmert.system.deadline import checked, checkpoint, time_left
 
 _TOLERANCE = 1e-12  # gap between the largest cosine and that of a cap below which `reach_cap` leaves the answer open
 _STEPS = 50  # halvings of the step inwards that `reach_cap` tries

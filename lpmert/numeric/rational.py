@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lpmert.errors import BoolArray, DataError, FloatArray, IntArray
-from lpmert.system.deadline import checked, checkpoint
+from lpmert.limits import checked, checkpoint
 
 Rows = Sequence[Sequence[int]]
 

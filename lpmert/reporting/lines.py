@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import checkpoint
 from lpmert.lines.line_search import LatticeLineSearch, lists_with_costs
 from lpmert.metrics.base import AdditiveMetric, losses_of_totals
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.presolve import fixed_point
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units, varying_columns
-from lpmert.system.deadline import checkpoint
 
 PIECES = 1000  # maximum number of pieces of a drawn profile; more cannot be seen
 COLUMNS = 401  # points on each line of a surface; odd, like the number of lines

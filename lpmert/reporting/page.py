@@ -19,13 +19,13 @@ from urllib.parse import quote
 from lpmert.comparing.comparison import Comparison
 from lpmert.comparing.tune import Tuned
 from lpmert.errors import DataError
+from lpmert.files import write_text
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, quoted
 from lpmert.reporting import pictures, tables
 from lpmert.reporting.lines import shown_features
 from lpmert.reporting.material import Material, Shown, changes, closest
 from lpmert.result import Check
-from lpmert.system.files import write_text
 from lpmert.version import __version__
 
 if TYPE_CHECKING:

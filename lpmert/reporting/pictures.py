@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, MethodError
+from lpmert.files import atomic_writer
 from lpmert.quoting import Unit, listed
-from lpmert.system.files import atomic_writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

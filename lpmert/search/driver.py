@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, LpmertError, MethodError, reason_of
+from lpmert.files import owned, scratch_file
+from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, give_back, heeding, unheeded, within
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
@@ -34,10 +36,6 @@ from lpmert.search.combined import FractionSearch
 from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import RESOLUTION, Ending, bound_on_loss, result_of
-from lpmert.system.deadline import Deadline, OutOfTime, heeding, unheeded, within
-from lpmert.system.files import owned, scratch_file
-from lpmert.system.interrupts import Interrupts
-from lpmert.system.memory import Allowance, give_back
 from lpmert.version import __version__
 
 logger = logging.getLogger("lpmert")

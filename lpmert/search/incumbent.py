@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray
+from lpmert.limits import OutOfTime, checkpoint, heeding, out_of_time
 from lpmert.lines.descents import DEFAULT_BUDGET, Descents, descend, even_basis
 from lpmert.lines.line_search import LatticeLineSearch, LineSearch, Space
 from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, loss_at, random_weights, start_weights
@@ -31,7 +32,6 @@ from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.numeric.cone import cones_of_region
 from lpmert.search.method import Incumbent, Task
-from lpmert.system.deadline import OutOfTime, checkpoint, heeding, out_of_time
 
 _STEP = 0.2  # standard deviation of the first draws, for a start of length 1
 _STEP_BESIDE = 0.1  # the same for a run that starts near the best weights so far

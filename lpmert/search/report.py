@@ -13,6 +13,7 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import IntArray
+from lpmert.limits import OutOfTime, give_back, heeding, out_of_time
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
 from lpmert.model.data_warnings import too_good
 from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem
@@ -22,8 +23,6 @@ from lpmert.quoting import SHOWN_DECIMALS
 from lpmert.result import Cell, Diagnostic, Evaluation, Result, Status
 from lpmert.search.incumbent import halved, in_scale_of, moved, normalised
 from lpmert.search.method import Method
-from lpmert.system.deadline import OutOfTime, heeding, out_of_time
-from lpmert.system.memory import give_back
 from lpmert.version import __version__
 
 _PERTURBATIONS = 24

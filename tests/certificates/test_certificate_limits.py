@@ -20,7 +20,7 @@ from lpmert import LimitError, MethodError, NBest, verify
 from lpmert.certificates.certify import write_certificate
 from lpmert.cli import progress
 from lpmert.cli.running import Quiet
-from lpmert.system.deadline import Deadline
+from lpmert.limits import Deadline
 
 MIB = 1 << 20
 

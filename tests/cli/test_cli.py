@@ -21,9 +21,9 @@ from lpmert.cli.main import main
 from lpmert.cli.running import exit_code
 from lpmert.formats.moses import SCORE_TYPES
 from lpmert.formats.weights import ENGINES, TOOLKITS
+from lpmert.limits import Interrupts
 from lpmert.model.problem import TIES
 from lpmert.result import Status
-from lpmert.system.interrupts import Interrupts
 
 OPTIMUM = 2.0
 

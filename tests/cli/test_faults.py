@@ -24,9 +24,9 @@ from commands import PATIENCE, environment, finished, start as start_process, un
 from searches import many_more
 
 import lpmert
+from lpmert.files import read_text, write_text
 from lpmert.formats.moses import write_mert_data
 from lpmert.model.nbest import NBest
-from lpmert.system.files import read_text, write_text
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and streams as POSIX has them")
 

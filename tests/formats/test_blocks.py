@@ -18,13 +18,12 @@ from test_malformed import KINDS
 from written_lists import DIALECTS, PACKINGS, content_of, put
 
 import lpmert
-from lpmert import CertificateError, DataError, NBest
+from lpmert import CertificateError, DataError, NBest, files
 from lpmert.core import read_alike
+from lpmert.files import lines, read_text
 from lpmert.formats import rows
 from lpmert.formats.weights import read_weights
 from lpmert.quoting import MOST, listed, quoted
-from lpmert.system import files
-from lpmert.system.files import lines, read_text
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100).map(repr),
@@ -156,8 +155,8 @@ OF_LINES = [kind for kind in KINDS if kind not in (*DIALECTS, "json", "parquet",
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lpmert.system.files.LONGEST_LINE", 1000)
-    monkeypatch.setattr("lpmert.system.files.LONGEST_FILE", 1000)
+    monkeypatch.setattr("lpmert.files.LONGEST_LINE", 1000)
+    monkeypatch.setattr("lpmert.files.LONGEST_FILE", 1000)
 
 
 @pytest.mark.usefixtures("short")
@@ -192,7 +191,7 @@ def test_just_the_limit_is_read_and_no_more(tmp_path: Path) -> None:
 PROGRAM = """
 import resource, sys
 from lpmert.errors import DataError
-from lpmert.system.files import lines
+from lpmert.files import lines
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     print(list(lines(sys.argv[1])))

@@ -16,13 +16,13 @@ from shared import ROOT, SHARED_DATA, needs_shared, pool
 from written_lists import FEATURES, SCORES, Content, frame, put, same
 
 from lpmert import DataError, NBest, read, read_judged
+from lpmert.files import lines, read_text
 from lpmert.formats.detect import detect
 from lpmert.formats.moses import load_mert_data, merge_sparse
 from lpmert.formats.utterances import read_transcripts
 from lpmert.metrics.base import BLEU_COLUMNS
 from lpmert.metrics.text import BleuTexts
 from lpmert.ranking import Judged, evaluate
-from lpmert.system.files import lines, read_text
 
 SWAHILI = (SHARED_DATA or Path()) / "swahili-mert-100best"
 MOSES = """0 ||| the house ||| LM0= -1.5 TM0= -2 0.25 ||| -3.1 ||| 0

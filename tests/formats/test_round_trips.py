@@ -28,10 +28,9 @@ from written_lists import DIALECTS, FILES, LISTS, PACKINGS, optimum, same, small
 
 import lpmert
 from lpmert import DataError, NBest, read, write
+from lpmert.files import buffered_pipes, read_text
 from lpmert.formats.detect import detect
 from lpmert.formats.moses import load_mert_data, merge_sparse
-from lpmert.system.files import read_text
-from lpmert.system.streams import buffered_pipes
 
 finite = st.floats(-1e150, 1e150) | st.integers(-(2**53), 2**53).map(float) | st.sampled_from([0.0, 0.1, 5e-324, -0.0])
 

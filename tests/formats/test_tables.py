@@ -28,10 +28,10 @@ from shared import ROOT, SHARED_DATA, needs_shared
 from written_lists import DIALECTS, FILES, PACKINGS, TOO_LARGE, frame, optimum, put, same, small
 
 from lpmert import DataError, NBest, minimize, read, to_columns, write
+from lpmert.files import atomic_writer, lines, read_text, write_text
 from lpmert.formats.columns import ColumnsNeeded
 from lpmert.formats.detect import detect
 from lpmert.registry import FORMATS as REGISTERED
-from lpmert.system.files import atomic_writer, lines, read_text, write_text
 
 pandas, polars = Late("pandas"), Late("polars")
 

@@ -15,6 +15,7 @@ from test_annealing import random_lists_of
 import lpmert
 from lpmert import MethodError, NBest, Problem, Region
 from lpmert.errors import FloatArray
+from lpmert.limits import Deadline
 from lpmert.lines.local_search import Clock
 from lpmert.methods import (
     CmaEs,
@@ -31,7 +32,6 @@ from lpmert.methods import (
 from lpmert.methods.surrogate_losses import VARIANCES, AllHypotheses, Walk, lists_of, negative_log_likelihood
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta
 from lpmert.search.driver import solve
-from lpmert.system.deadline import Deadline
 
 
 def objective(nbest: NBest, variance: float, weights: FloatArray) -> tuple[float, FloatArray]:

@@ -19,13 +19,11 @@ from searches import many_more, peak_of
 import lpmert
 from lpmert import DataError, Hypergraphs, Lattices, MethodError, MetricError, Region, RegionError, evaluate, minimize
 from lpmert.formats import lattices as files
+from lpmert.limits import Allowance, limited, resident
 from lpmert.methods import Choices
 from lpmert.metrics.text import EditTexts
 from lpmert.model import lattice_problem
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.system import memory
-from lpmert.system.deadline import limited
-from lpmert.system.memory import Allowance, resident
 
 SAUSAGE: dict[str, Any] = {
     "features": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.25]], "offsets": [0, 3], "sources": [0, 0, 1], "targets": [1, 1, 2],
@@ -231,7 +229,7 @@ def test_lists_without_end_end_at_a_limit(make: Callable[[int], Any], size: int,
     graphs = make(size)
     weights = [1.0] * len(graphs.names)
     assert len(lpmert.n_best(graphs, weights, n=50, time_limit=60.0).texts or ()) == 50
-    value = 0.3 if limit == "time_limit" else memory.resident() + (48 << 20)
+    value = 0.3 if limit == "time_limit" else resident() + (48 << 20)
     began = time.process_time()
     with pytest.raises(lpmert.LimitError, match=r"no lists of 1,000,000,000 hypotheses each: .* limit of"):
         lpmert.n_best(graphs, weights, n=10**9, **{limit: value})

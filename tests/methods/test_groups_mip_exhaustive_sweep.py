@@ -27,6 +27,7 @@ from test_known_optima import ring
 import lpmert
 from lpmert import DataError, MethodError, Problem, Status, core
 from lpmert.errors import FloatArray, IntArray
+from lpmert.limits import OutOfTime
 from lpmert.lines.descents import DEFAULT_BUDGET, descend
 from lpmert.methods import Groups, Incumbent, Mip
 from lpmert.methods.enumeration import attainable_selections, critical_directions
@@ -34,7 +35,6 @@ from lpmert.methods.groups import independent_parts
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.cone import LinOptimizer
 from lpmert.search.method import Enumeration
-from lpmert.system.deadline import OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

@@ -25,6 +25,7 @@ from benchmarks import datasets
 from lpmert import MethodError, MetricError, NBest, Problem, Result, Status, core
 from lpmert.core import height_limit, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
+from lpmert.limits import OutOfTime
 from lpmert.methods import Incumbent
 from lpmert.methods.choices import UNIT, _Pieces, cost_of_height, oracle_height, ratio_lists, tight_oracle_height
 from lpmert.metrics import Bleu, Chrf, LinearFraction, f_beta, precision
@@ -34,7 +35,6 @@ from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.numeric.lists import sorted_lists
 from lpmert.search.combined import FractionSearch
 from lpmert.search.method import Enumeration
-from lpmert.system.deadline import OutOfTime
 
 pytestmark = pytest.mark.usefixtures("poorest_start")
 

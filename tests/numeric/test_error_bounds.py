@@ -13,10 +13,10 @@ from oracle import dot, strictly_feasible
 
 from lpmert import core
 from lpmert.errors import FloatArray
+from lpmert.limits import Deadline, OutOfTime, heeding
 from lpmert.numeric.cone import cones_of_region, outer_normals
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, Cap, SortedLists, first_best, sorted_lists
 from lpmert.numeric.rational import binary_places, exact_products, single_products
-from lpmert.system.deadline import Deadline, OutOfTime, heeding
 
 
 def _lists(features: FloatArray, cap: Cap | None = None, spread: Any = 0.0) -> SortedLists:

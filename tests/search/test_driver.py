@@ -20,6 +20,7 @@ from searches import many_more, short_descent
 
 import lpmert
 from lpmert import Lattices, Limits, NBest, Region, Status
+from lpmert.limits import Allowance
 from lpmert.lines.local_search import Clock
 from lpmert.methods import Comparator, Found, Incumbent, LpMert, cell_nodes, choices
 from lpmert.methods.cell_nodes import NodeSearch
@@ -32,7 +33,6 @@ from lpmert.result import relative_gap
 from lpmert.search.combined import Answer, OpenNode
 from lpmert.search.driver import Below, _bound_of, search_below
 from lpmert.search.report import _holds
-from lpmert.system.memory import Allowance
 
 
 def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:

@@ -25,18 +25,16 @@ from problems import gaussian_lists, random_nbest
 from searches import RATIOS, SUMS, many_more, peak_of
 
 import lpmert
-from lpmert import NBest, Result, Status
+from lpmert import NBest, Result, Status, limits
 from lpmert.formats.arrays import read_npz
 from lpmert.formats.tables import write_table
+from lpmert.limits import Deadline, Interrupts, OutOfTime, heeding
 from lpmert.lines.descents import Descents
 from lpmert.methods.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
 from lpmert.search.incumbent import first_incumbent
 from lpmert.search.report import bound_on_loss
-from lpmert.system import memory
-from lpmert.system.deadline import Deadline, OutOfTime, heeding
-from lpmert.system.interrupts import Interrupts
 
 HARD = gaussian_lists(0, lists=60, hypotheses=30, features=8)
 MEDIUM = gaussian_lists(0, lists=14, hypotheses=8, features=4)
@@ -157,7 +155,7 @@ def test_an_interrupt_at_any_moment_does_not_crash() -> None:
 
 SCRIPT = """
 import signal, sys
-from lpmert.system.interrupts import Interrupts, abort
+from lpmert.limits import Interrupts, abort
 number = int(sys.argv[1])
 signal.signal(number, abort)
 with Interrupts() as interrupts:
@@ -391,13 +389,13 @@ def test_a_limit_below_what_reading_needs_ends_with_one_line(form: str, tmp_path
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere limits of the process are not looked at")
 @pytest.mark.parametrize("which", ["RLIMIT_DATA", "RLIMIT_AS"])
 def test_limits_of_the_process_count_as_what_is_free(which: str) -> None:
-    before = memory.free()
+    before = limits.free()
     pages = [int(number) for number in Path("/proc/self/statm").read_text().split()]
     limit, used = getattr(resource, which), pages[0 if which == "RLIMIT_AS" else 5] * os.sysconf("SC_PAGE_SIZE")
     old = resource.getrlimit(limit)
     resource.setrlimit(limit, (used + 256 * MIB, old[1]))
     try:
-        left = memory.free()
+        left = limits.free()
     finally:
         resource.setrlimit(limit, old)
     assert 200 * MIB < left <= min(before, 256 * MIB)
@@ -448,21 +446,21 @@ def test_cones_that_cover_many_features_are_made_one_by_one() -> None:
 
 def test_the_limit_is_near_when_memory_grows_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     held = [100]
-    monkeypatch.setattr(memory, "resident", lambda: held[0] << 20)
-    monkeypatch.setattr(memory, "_PAUSE", 0.0)
-    allowance = memory.Allowance(1000 << 20)
+    monkeypatch.setattr(limits, "resident", lambda: held[0] << 20)
+    monkeypatch.setattr(limits, "_PAUSE", 0.0)
+    allowance = limits.Allowance(1000 << 20)
     for now, spent in ((300, False), (601, True), (100, True)):  # 301 more in one step: two of these would be too many
         held[0] = now
         assert allowance.spent == spent
 
 
 def test_room_is_asked_for_where_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "resident", lambda: 100 << 20)
-    memory.room_for(1 << 50, "anything")
-    with memory.Allowance(200 << 20).enforced():
-        memory.room_for(100 << 20, "this")
+    monkeypatch.setattr(limits, "resident", lambda: 100 << 20)
+    limits.room_for(1 << 50, "anything")
+    with limits.Allowance(200 << 20).enforced():
+        limits.room_for(100 << 20, "this")
         with pytest.raises(lpmert.DataError, match=r"200.0 MiB is too low: 100.0 MiB are in .* takes 101.0 MiB more"):
-            memory.room_for(101 << 20, "that")
+            limits.room_for(101 << 20, "that")
 
 
 def test_line_searches_of_many_features_are_given_up_while_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,31 +1,119 @@
-"""Reading and writing files: transparent compression, limits on lines, and files that appear whole or not at all."""
+"""Reading and writing files: transparent compression, limits on lines, and files that appear whole or not at all.
+
+Compression is recognised by content on reading, and by the ending of the file on writing. The bytes of standard input
+and of named pipes, such as <(command) in a shell, are kept in memory while a command runs: the format is detected from
+the beginning of a file, and references are read more than once.
+"""
 
 from __future__ import annotations
 
 import codecs
 import errno
+import gzip
 import io
+import lzma
+import math
 import os
 import secrets
 import shlex
 import shutil
 import stat
+import sys
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from lpmert.errors import DataError, reason_of
+from lpmert.limits import checkpoint, holding, room_for, undone_by_abort
 from lpmert.quoting import quoted, shortened
-from lpmert.system import holding
-from lpmert.system.deadline import checkpoint
-from lpmert.system.interrupts import undone_by_abort
-from lpmert.system.memory import room_for
-from lpmert.system.streams import BLOCK_BYTES, DAMAGED, STDIN, compressor, content_of, damaged, decompressed, opened
+
+COMPRESSED_ENDINGS = (".gz", ".xz")
+_DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+"""What decompression raises for bytes that are damaged or end early."""
+
+_LEVEL = 6  # the default of the gzip program: 9 takes three times as long for a few percent
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+
+
+def _decompressed(stream: BinaryIO) -> io.BufferedReader:
+    """Return a stream of the decompressed bytes, whose reads may raise `_DAMAGED` errors."""
+    head = stream.read(len(_XZ_MAGIC))
+    stream.seek(-len(head), os.SEEK_CUR)
+    if head.startswith(_GZIP_MAGIC):
+        plain: Any = gzip.GzipFile(fileobj=stream, mode="rb")
+    elif head.startswith(_XZ_MAGIC):
+        plain = lzma.LZMAFile(stream)  # noqa: SIM115
+    elif isinstance(stream, io.BufferedReader):
+        return stream
+    else:
+        plain = stream
+    return io.BufferedReader(plain)
+
+
+def _compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
+    """Return a stream that compresses into `raw`, by the ending of the target, and does not close it."""
+    if target.suffix == ".gz":
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw, mtime=0)
+    if target.suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    return nullcontext(raw)
+
+
+def _damaged(path: str | Path, why: object) -> DataError:
+    return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
+
+
+STDIN = "-"
+
+_BLOCK_BYTES = 1 << 20
+
+_pipes: ContextVar[dict[object, bytes] | None] = ContextVar("pipes", default=None)
+"""The content of each pipe, by its device and node, and of `STDIN`."""
+
+
+@contextmanager
+def buffered_pipes() -> Iterator[None]:
+    """Let every pipe be opened any number of times while the outermost such block runs."""
+    before = _pipes.get()
+    with holding(_pipes, {} if before is None else before):
+        yield
+
+
+def _opened(path: str | Path) -> BinaryIO:
+    """Open a file, or a pipe or standard input from its start, for reading its bytes; raises `OSError`."""
+    key: object = STDIN
+    if str(path) != STDIN:
+        found = os.stat(path)
+        if not stat.S_ISFIFO(found.st_mode):
+            return open(path, "rb")
+        key = found.st_dev, found.st_ino
+    pipes = _pipes.get()
+    if pipes is None or key not in pipes:
+        with nullcontext(sys.stdin.buffer) if key == STDIN else open(path, "rb") as source:
+            content = _content_of(source)
+        if pipes is None:
+            return io.BytesIO(content)
+        pipes[key] = content
+    return io.BytesIO(pipes[key])
+
+
+def _content_of(source: BinaryIO, most: float = math.inf) -> bytes:
+    """Return the bytes of a stream up to a block beyond `most`; limits of time and memory hold on the way."""
+    content = io.BytesIO()
+    while content.tell() <= most and (block := source.read(_BLOCK_BYTES)):  # in blocks: its own size may be wrong
+        checkpoint()
+        room_for(len(block), "reading")
+        content.write(block)
+    return content.getvalue()
+
 
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None  # without it, nothing is locked
 
@@ -172,7 +260,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     if str(path) != STDIN:
         _check_not_written(path)
     try:
-        raw = opened(path)
+        raw = _opened(path)
     except OSError as error:
         raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
     except ValueError as error:  # of a null character or half of a surrogate pair in the name
@@ -181,14 +269,14 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
     with raw:
         before = _state(raw)
         try:
-            stream = decompressed(raw)
+            stream = _decompressed(raw)
             check_encoding(stream.peek(_PEEKED)[:_PEEKED], path)
             yield stream
         except Exception as error:
             if _state(raw) != before:  # what was read may mix two states, or end in the middle of a number
                 raise changed from error
-            if isinstance(error, DAMAGED):
-                raise damaged(path, error) from error
+            if isinstance(error, _DAMAGED):
+                raise _damaged(path, error) from error
             if isinstance(error, OSError) and error.filename is None:
                 raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
             raise
@@ -272,7 +360,7 @@ class Bytes(NamedTuple):
 def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
     """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` for one that is too long."""
     most, first = LONGEST_LINE, 1
-    while data := stream.read(min(BLOCK_BYTES, most)):
+    while data := stream.read(min(_BLOCK_BYTES, most)):
         checkpoint()
         if not data.endswith(b"\n"):
             data += stream.readline(most + 1)
@@ -299,7 +387,7 @@ def lines_of(block: Bytes, path: str | Path) -> list[str]:
 
 def read_all(stream: BinaryIO, path: str | Path) -> bytes:
     """Return all bytes of a stream; raises `DataError` for more than `LONGEST_FILE`."""
-    found = content_of(stream, LONGEST_FILE)
+    found = _content_of(stream, LONGEST_FILE)
     if len(found) > LONGEST_FILE:
         raise DataError(f"more than {LONGEST_FILE:,} bytes; give a format that is read line by line", path=path)
     return found
@@ -345,9 +433,9 @@ def archive_members(path: str | Path) -> Iterator[tuple[str, str]]:
                         name = f"{path}/{member.name}"
                         packed = io.BytesIO(read_all(cast("BinaryIO", part), name))
                         try:
-                            data = read_all(decompressed(packed), name)
-                        except DAMAGED as error:
-                            raise damaged(name, error) from error
+                            data = read_all(_decompressed(packed), name)
+                        except _DAMAGED as error:
+                            raise _damaged(name, error) from error
                         yield member.name, decoded(data, name).replace("\r\n", "\n")
         except tarfile.TarError as error:
             raise DataError(f"the archive is damaged: {error}", path=path) from error
@@ -395,7 +483,7 @@ def _text_writer(sink: Sink, target: Path) -> Iterator[TextIO]:
     """Open a text stream into a file, compressed by the target's ending, and close both when the block ends."""
     with (
         io.BufferedWriter(sink) as raw,
-        compressor(raw, target) as packed,
+        _compressor(raw, target) as packed,
         io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as text,
     ):
         try:
