@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from math import inf
@@ -94,15 +94,29 @@ def own_losses(metric: Metric, statistics: FloatArray) -> FloatArray:
     return losses_of_totals(metric, statistics)
 
 
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]  # maps weights [d] to a value and its gradient [d]
+
+
+def with_prior(objective: Objective, precision: FloatArray) -> Objective:
+    """Return an objective plus minus the logarithm of a Gaussian prior with inverse variances `precision` [d]."""
+
+    def penalised(weights: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = objective(weights)
+        return value + 0.5 * float(precision @ weights**2), gradient + precision * weights
+
+    return penalised
+
+
 def minimize_smooth(
-    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    objective: Objective,
+    precision: FloatArray,
     weights: FloatArray,
     clock: Clock,
     *,
     gradient: float,
     change: float = 0.0,
 ) -> tuple[FloatArray, Mapping[str, int]]:
-    """Return the end [d] of L-BFGS from weights [d], and its counts.
+    """Return the end [d] of L-BFGS on the objective with a prior, from weights [d], and its counts.
 
     It ends once no derivative exceeds `gradient`, the relative change does not exceed `change`, or the clock has
     expired.
@@ -115,33 +129,13 @@ def minimize_smooth(
 
     callback: Any = watch
     options: Any = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "gtol": gradient, "ftol": change}
-    answer = minimize(objective, weights, jac=True, method="L-BFGS-B", callback=callback, options=options)
+    penalised = with_prior(objective, precision)
+    answer = minimize(penalised, weights, jac=True, method="L-BFGS-B", callback=callback, options=options)
     return np.asarray(answer.x), {"iterations": int(answer.nit), "evaluations": int(answer.nfev)}
 
 
 VARIANCES = (0.03, 0.3, 3.0, 30.0, 300.0)
 """Variances tried by cross-validation, for features scaled to unit spread within lists; the narrowest comes first."""
-
-
-def best_by_folds(
-    lists: AllHypotheses,
-    metric: Metric,
-    folds: int,
-    seed: int,
-    path: Callable[[AllHypotheses], Iterable[FloatArray]],
-) -> int:
-    """Return the index of the variance with the least cross-validated loss, the smallest variance of equals.
-
-    path: yields the weights [d] fitted to some lists, for each of `VARIANCES`.
-    """
-    order = np.random.default_rng(seed).permutation(lists.n_lists)
-    fold = order % min(folds, lists.n_lists)
-    totals = np.zeros((len(VARIANCES), lists.statistics.shape[1]))
-    for number in range(int(fold.max()) + 1 if lists.n_lists > 1 else 0):
-        aside = lists.take(np.flatnonzero(fold == number))
-        for place, found in enumerate(path(lists.take(np.flatnonzero(fold != number)))):
-            totals[place] += aside.total(found)
-    return int(np.argmin([metric.loss(total) for total in totals]))
 
 
 GRADIENT_TOLERANCE = 1e-9
@@ -153,10 +147,10 @@ class Likelihood(Comparator):
     """Conditional log-likelihood of the hypotheses of least loss, summed over ties, with a Gaussian prior.
 
     The prior has mean 0 and `variance` for every weight in the caller's scaling; `inf` means no prior. With `folds`,
-    cross-validation chooses the variance, for features scaled to unit spread: see `best_by_folds`. Smith and Eisner
-    (2006) try 0.25, 0.5, 1 and inf. If each list has a single hypothesis of least loss, the objective is convex, and
-    L-BFGS ends at its optimum. Without a prior, the optimum can lie at infinity; L-BFGS then ends when no step gains
-    any more.
+    cross-validation chooses the variance, for features scaled to unit spread: the smallest one of equals. Smith
+    and Eisner (2006) try 0.25, 0.5, 1 and inf. If each list has a single hypothesis of least loss, the objective is
+    convex, and L-BFGS ends at its optimum. Without a prior, the optimum can lie at infinity; L-BFGS then ends when no
+    step gains any more.
     """
 
     variance: float = option(1.0, "variance of the Gaussian prior; inf for no prior", above=0)
@@ -180,12 +174,8 @@ class Likelihood(Comparator):
 
         def fit(sample: AllHypotheses, precision: FloatArray, begin: FloatArray) -> FloatArray:
             gold = gold_rows(sample, own_losses(problem.metric, sample.statistics))
-            found, counters = minimize_smooth(
-                lambda w: negative_log_likelihood(w, sample, gold, precision),
-                begin,
-                clock,
-                gradient=GRADIENT_TOLERANCE * sample.n_lists,
-            )
+            objective, tolerance = partial(negative_log_likelihood, sample, gold), GRADIENT_TOLERANCE * sample.n_lists
+            found, counters = minimize_smooth(objective, precision, begin, clock, gradient=tolerance)
             counted.update(counters)
             return found
 
@@ -199,7 +189,13 @@ class Likelihood(Comparator):
         if self.folds is None:
             found = fit(lists, lists.scale**2 / self.variance, weights)
         else:
-            best = best_by_folds(lists, problem.metric, self.folds, seed, path)
+            fold = np.random.default_rng(seed).permutation(lists.n_lists) % min(self.folds, lists.n_lists)
+            totals = np.zeros((len(VARIANCES), lists.statistics.shape[1]))
+            for number in range(int(fold.max()) + 1 if lists.n_lists > 1 else 0):
+                aside = lists.take(np.flatnonzero(fold == number))
+                for place, found in enumerate(path(lists.take(np.flatnonzero(fold != number)))):
+                    totals[place] += aside.total(found)
+            best = int(np.argmin([problem.metric.loss(total) for total in totals]))
             found = next(islice(path(lists), best, None))
         clock.keep(found)
         return Found(found, counted)
@@ -211,20 +207,14 @@ def gold_rows(lists: AllHypotheses, losses: FloatArray) -> FloatArray:
     return np.asarray((losses == least[lists.numbers]).astype(np.float64))
 
 
-def negative_log_likelihood(
-    weights: FloatArray, lists: AllHypotheses, gold: FloatArray, precision: FloatArray
-) -> tuple[float, FloatArray]:
-    """Return minus the log-likelihood of the gold rows [M] at canonical weights [d], and its gradient [d].
-
-    It includes a Gaussian prior with this precision [d], up to a constant.
-    """
+def negative_log_likelihood(lists: AllHypotheses, gold: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
+    """Return minus the log-likelihood of the gold rows [M] at canonical weights [d], and its gradient [d]."""
     log_p = lists.log_probabilities(lists.features @ weights)
     p = np.exp(log_p)
     log_gold = lists.log_probabilities(np.where(gold > 0, log_p, -np.inf))
     share = np.exp(log_gold)
     first = np.maximum.reduceat(np.where(gold > 0, log_p - log_gold, -np.inf), lists.offsets[:-1])
-    value = -float(first.sum()) + 0.5 * float(precision @ weights**2)
-    return value, np.asarray((p - share) @ lists.features + precision * weights)
+    return -float(first.sum()), np.asarray((p - share) @ lists.features)
 
 
 _GRADIENT_TOLERANCE = 1e-7  # largest derivative at which L-BFGS ends, relative to the number of pairs
@@ -256,12 +246,9 @@ class Pro(Comparator):
         if not len(better):
             return Found(weights, {"pairs": 0})
         differences = lists.features[better] - lists.features[worse]
-        found, counters = minimize_smooth(
-            lambda w: logistic_loss(w, differences, lists.scale**2 / self.variance),
-            weights,
-            clock,
-            gradient=_GRADIENT_TOLERANCE * len(better),
-        )
+        objective, precision = partial(logistic_loss, differences), lists.scale**2 / self.variance
+        tolerance = _GRADIENT_TOLERANCE * len(better)
+        found, counters = minimize_smooth(objective, precision, weights, clock, gradient=tolerance)
         clock.keep(found)
         return Found(found, {"pairs": len(better), **counters})
 
@@ -284,15 +271,11 @@ class Pro(Comparator):
         return np.concatenate(better), np.concatenate(worse)
 
 
-def logistic_loss(weights: FloatArray, differences: FloatArray, precision: FloatArray) -> tuple[float, FloatArray]:
-    """Return minus the log-likelihood that every difference [n, d] scores above 0 at weights [d], and its gradient [d].
-
-    It includes a Gaussian prior with inverse variances `precision` [d].
-    """
+def logistic_loss(differences: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
+    """Return minus the log-likelihood that every difference [n, d] scores above 0 at weights [d], and its gradient."""
     scores = differences @ weights
-    value = float(np.logaddexp(0.0, -scores).sum()) + 0.5 * float(precision @ weights**2)
     share = np.exp(-np.logaddexp(0.0, scores))
-    return value, np.asarray(precision * weights - share @ differences)
+    return float(np.logaddexp(0.0, -scores).sum()), np.asarray(-(share @ differences))
 
 
 @dataclass(frozen=True)
@@ -316,57 +299,49 @@ class Mira(Comparator):
     def run(self, problem: Problem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         lists = lists_of(problem)
         weights = np.zeros(problem.canonical.n_features) if start is None else start * lists.scale
-        walk = Walk(self.step, lists, problem.metric, weights)
         rng = np.random.default_rng(seed)
-        for _ in range(self.passes):
-            walk.pass_over(rng.permutation(lists.n_lists))
-            clock.keep(walk.average / lists.scale)
+        orders = (rng.permutation(lists.n_lists) for _ in range(self.passes))
+        for found in mira_passes(self.step, lists, problem.metric, weights, orders):
+            clock.keep(found.weights)
             if clock.expired(lists.n_lists):
                 break
-        found = walk.average / lists.scale if clock.best is None else clock.best
-        return Found(found, {"updates": walk.updates})
+        return found if clock.best is None else replace(found, weights=clock.best)
 
 
-class Walk:
-    """The state of MIRA: weights [d] in the caller's scaling, their sum over all lists, and background statistics."""
+def mira_passes(
+    step: float, lists: AllHypotheses, metric: Metric, weights: FloatArray, orders: Iterable[IntArray]
+) -> Iterator[Found]:
+    """Pass over the lists in each of the orders, from weights [d] in the caller's scaling.
 
-    def __init__(self, step: float, lists: AllHypotheses, metric: Metric, weights: FloatArray) -> None:
-        self._step, self._metric, self._lists = step, metric, lists
-        self._features = lists.features / lists.scale
-        self._background = lists.statistics.mean(axis=0)
-        self._weights, self._sum = weights, np.zeros(len(weights))
-        self._visits = self.updates = 0
-
-    @property
-    def average(self) -> FloatArray:
-        """The mean [d] of the weights after each visited list."""
-        return self._sum / max(self._visits, 1)
-
-    def pass_over(self, order: IntArray) -> None:
+    After each pass, yields the mean of the weights after each visited list, and the number of updates so far.
+    """
+    features, background = lists.features / lists.scale, lists.statistics.mean(axis=0)
+    total, visits, updates = np.zeros(len(weights)), 0, 0
+    for order in orders:
         for number in order.tolist():
-            self._visit(slice(*self._lists.offsets[number : number + 2].tolist()))
-            self._sum += self._weights
-            self._visits += 1
+            rows = slice(*lists.offsets[number : number + 2].tolist())
+            statistics = lists.statistics[rows]
+            costs, scores = _mira_costs(metric, background, statistics), features[rows] @ weights
+            hope, fear = int(np.argmax(scores - costs)), int(np.argmax(scores + costs))
+            margin = costs[fear] - costs[hope]
+            difference = features[rows][hope] - features[rows][fear]
+            short = margin - (scores[hope] - scores[fear])
+            squares = float(difference @ difference)
+            if margin > 0 and short > 0 and squares > 0:
+                weights = weights + min(step, short / squares) * difference
+                updates += 1
+            background = _DECAY * background + statistics[hope]
+            total += weights
+        visits += len(order)
+        yield Found(total / visits / lists.scale, {"updates": updates})
 
-    def _visit(self, rows: slice) -> None:
-        features, statistics = self._features[rows], self._lists.statistics[rows]
-        costs, scores = self._costs(statistics), features @ self._weights
-        hope, fear = int(np.argmax(scores - costs)), int(np.argmax(scores + costs))
-        margin = costs[fear] - costs[hope]
-        difference = features[hope] - features[fear]
-        short = margin - (scores[hope] - scores[fear])
-        squares = float(difference @ difference)
-        if margin > 0 and short > 0 and squares > 0:
-            self._weights = self._weights + min(self._step, short / squares) * difference
-            self.updates += 1
-        self._background = _DECAY * self._background + statistics[hope]
 
-    def _costs(self, statistics: FloatArray) -> FloatArray:
-        if isinstance(self._metric, AdditiveMetric):
-            return np.asarray(self._metric.losses(statistics), dtype=np.float64)
-        totals = self._background + statistics
-        sizes = totals[:, 8] if isinstance(self._metric, Bleu) else totals.max(axis=1)
-        return np.asarray(losses_of_totals(self._metric, totals) * sizes)
+def _mira_costs(metric: Metric, background: FloatArray, statistics: FloatArray) -> FloatArray:
+    if isinstance(metric, AdditiveMetric):
+        return np.asarray(metric.losses(statistics), dtype=np.float64)
+    totals = background + statistics
+    sizes = totals[:, 8] if isinstance(metric, Bleu) else totals.max(axis=1)
+    return np.asarray(losses_of_totals(metric, totals) * sizes)
 
 
 FLOOR = 0.1  # least sum of which a logarithm is taken, so that a missing match is no infinite loss
@@ -515,8 +490,8 @@ class Annealing(Comparator):
         precision = np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
         best, least, last, steps = weights, inf, inf, 0
         for steps, (temperature, gamma) in enumerate(self._steps(), 1):
-            objective = partial(annealed, lists, risk, precision, temperature, gamma)
-            weights, _ = minimize_smooth(objective, weights, clock, gradient=_GRADIENT, change=_CHANGE)
+            objective = partial(annealed, lists, risk, temperature, gamma)
+            weights, _ = minimize_smooth(objective, precision, weights, clock, gradient=_GRADIENT, change=_CHANGE)
             clock.keep(weights)
             if clock.expired(0):
                 return Found(weights if clock.best is None else clock.best, {"schedule_steps": steps})
@@ -545,14 +520,13 @@ class Annealing(Comparator):
 
 
 def annealed(
-    lists: AllHypotheses, risk: Risk, precision: FloatArray, temperature: float, gamma: float, weights: FloatArray
+    lists: AllHypotheses, risk: Risk, temperature: float, gamma: float, weights: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Return the objective of a step at canonical weights [d], and its gradient [d]; precision [d]: of the prior."""
+    """Return the objective of a step at canonical weights [d] without the prior, and its gradient [d]."""
     log_p = lists.log_probabilities(gamma * (lists.features @ weights))
     p = np.exp(log_p)
     value, slopes = risk(p)
     if temperature > 0.0:
         value, slopes = value + temperature * float(p @ log_p), slopes + temperature * log_p
     by_score = p * (slopes - lists.sums(p * slopes)[lists.numbers])
-    prior = 0.5 * float(precision @ weights**2)
-    return value + prior, gamma * (by_score @ lists.features) + precision * weights
+    return value, gamma * (by_score @ lists.features)

@@ -17,7 +17,7 @@ from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
 from lpmert.lines.local_search import Clock
 from lpmert.methods import Annealing
-from lpmert.methods.surrogate_losses import SCHEDULES, AllHypotheses, annealed, risk_of
+from lpmert.methods.surrogate_losses import SCHEDULES, AllHypotheses, annealed, risk_of, with_prior
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta, precision, recall
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.search.driver import solve
@@ -73,7 +73,8 @@ def test_the_gradient_of_risk_minus_entropy_is_that_of_its_finite_differences(te
         lists = random_lists_of(metric, 3)
         if metric.name == "loss":
             lists = replace(lists, statistics=lists.statistics[:, :1])
-        objective = partial(annealed, lists, risk_of(metric, lists), np.array([0.1, 0.0, 2.0]), temperature, 1.7)
+        bare = partial(annealed, lists, risk_of(metric, lists), temperature, 1.7)
+        objective = with_prior(bare, np.array([0.1, 0.0, 2.0]))
         weights = np.array([0.5, -0.3, 0.9])
         steps = 1e-5 * np.eye(3)
         differences = [(objective(weights + step)[0] - objective(weights - step)[0]) / 2e-5 for step in steps]

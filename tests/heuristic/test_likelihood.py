@@ -13,31 +13,21 @@ from scipy.optimize import check_grad, minimize
 from test_annealing import random_lists_of
 
 import lpmert
+import lpmert.methods.surrogate_losses as surrogate
 from lpmert import MethodError, NBest, Problem, Region
 from lpmert.errors import FloatArray
 from lpmert.limits import Deadline
 from lpmert.lines.local_search import Clock
-from lpmert.methods import (
-    CmaEs,
-    Comparator,
-    Grid,
-    Likelihood,
-    Mira,
-    NelderMead,
-    Pro,
-    RandomSearch,
-    Tpe,
-    surrogate_losses,
-)
-from lpmert.methods.surrogate_losses import VARIANCES, AllHypotheses, Walk, lists_of, negative_log_likelihood
+from lpmert.methods import CmaEs, Comparator, Grid, Likelihood, Mira, NelderMead, Pro, RandomSearch, Tpe
+from lpmert.methods.surrogate_losses import AllHypotheses, lists_of, mira_passes, negative_log_likelihood, with_prior
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta
 from lpmert.search.driver import solve
 
 
 def objective(nbest: NBest, variance: float, weights: FloatArray) -> tuple[float, FloatArray]:
     lists = lists_of(Problem(nbest))
-    gold = surrogate_losses.gold_rows(lists, surrogate_losses.own_losses(SumOfLosses(), lists.statistics))
-    return negative_log_likelihood(weights, lists, gold, lists.scale**2 / variance)
+    gold = surrogate.gold_rows(lists, surrogate.own_losses(SumOfLosses(), lists.statistics))
+    return with_prior(partial(negative_log_likelihood, lists, gold), lists.scale**2 / variance)(weights)
 
 
 @pytest.mark.parametrize("variance", [0.25, np.inf])
@@ -48,7 +38,7 @@ def test_the_gradient_is_that_of_the_objective(variance: float) -> None:
 
 def test_tied_hypotheses_of_least_loss_count_together() -> None:
     lists = lists_with([0.0] * 3, [[2.0], [0.0], [1.0]])
-    value, _ = negative_log_likelihood(np.ones(1), lists, np.array([1.0, 0.0, 1.0]), np.zeros(1))
+    value, _ = negative_log_likelihood(lists, np.array([1.0, 0.0, 1.0]), np.ones(1))
     e = np.exp([2.0, 0.0, 1.0])
     assert value == pytest.approx(-np.log((e[0] + e[2]) / e.sum()))
 
@@ -60,7 +50,7 @@ def test_the_weights_are_a_stationary_point_whatever_the_start(variance: float) 
     for start in (None, np.array([5.0, -5.0, 5.0])):
         found = Likelihood(variance=variance).run(problem, start, 0, Clock(problem))
         _, gradient = objective(nbest, variance, found.weights)
-        assert np.abs(gradient).max() <= 10 * surrogate_losses.GRADIENT_TOLERANCE * nbest.n_lists
+        assert np.abs(gradient).max() <= 10 * surrogate.GRADIENT_TOLERANCE * nbest.n_lists
 
 
 def logistic_regression(points: FloatArray, labels: np.ndarray, strength: float) -> FloatArray:
@@ -92,9 +82,7 @@ def test_the_prior_holds_in_the_callers_scaling() -> None:
 def test_for_bleu_the_gold_hypothesis_has_the_best_smoothed_sentence_bleu() -> None:
     # (4 4 3 3 2 2 1 1) is perfect; (3 4 2 3 1 2 0 1) has a smoothed BLEU of (3/4 * 3/4 * 2/3 * 1/2)^(1/4)
     statistics = np.array([[3, 4, 2, 3, 1, 2, 0, 1, 4], [4, 4, 3, 3, 2, 2, 1, 1, 4]], dtype=float)
-    assert surrogate_losses.own_losses(Bleu(), statistics) == pytest.approx(
-        [1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0]
-    )
+    assert surrogate.own_losses(Bleu(), statistics) == pytest.approx([1 - (3 / 4 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25, 0.0])
     assert statistics[0, 2] == 2.0  # the caller's array is left alone
 
 
@@ -127,14 +115,14 @@ METHOD = Likelihood(folds=4)
 def test_the_variance_is_that_whose_fits_cost_least_on_lists_left_out(seed: int) -> None:
     nbest = lists_of_two(seed)
     fold = np.random.default_rng(seed).permutation(nbest.n_lists) % 4
-    losses = np.zeros(len(VARIANCES))
+    losses = np.zeros(len(surrogate.VARIANCES))
     for number in range(4):
         weights = np.zeros(3)
-        for place, variance in enumerate(VARIANCES):
+        for place, variance in enumerate(surrogate.VARIANCES):
             weights = fitted(nbest.restrict(fold != number), variance, weights)
             losses[place] += lpmert.evaluate(nbest.restrict(fold == number), weights).loss
     weights = np.zeros(3)
-    for variance in VARIANCES[: int(np.argmin(losses)) + 1]:
+    for variance in surrogate.VARIANCES[: int(np.argmin(losses)) + 1]:
         weights = fitted(nbest, variance, weights)
     found = lpmert.minimize(nbest, method=METHOD, seed=seed)
     assert found.weights == pytest.approx(weights / np.abs(weights).sum(), rel=2e-3, abs=1e-6)
@@ -209,10 +197,10 @@ def test_pro_gives_the_weights_of_logistic_regression_on_its_pairs() -> None:
     ],
 )
 def test_mira_moves_just_far_enough_within_its_step(step: float, start: float, visits: int, average: float) -> None:
-    walk = Walk(step, lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]]), SumOfLosses(), np.array([start, -start]))
-    walk.pass_over(np.zeros(visits, dtype=int))
-    assert walk.average == pytest.approx([average, -average])
-    assert walk.updates == (3 if visits > 1 else int(start == 0.0))
+    lists, first = lists_with([0.0, 3.0], [[1.0, 0.0], [0.0, 1.0]]), np.array([start, -start])
+    [found] = mira_passes(step, lists, SumOfLosses(), first, [np.zeros(visits, dtype=int)])
+    assert found.weights == pytest.approx([average, -average])
+    assert found.counters["updates"] == (3 if visits > 1 else int(start == 0.0))
 
 
 @pytest.mark.parametrize(
@@ -225,9 +213,8 @@ def test_mira_moves_just_far_enough_within_its_step(step: float, start: float, v
     ],
 )
 def test_hope_is_good_and_likely_fear_is_bad_and_likely(features: list[Any], updates: int, average: float) -> None:
-    walk = Walk(inf, lists_with([1.0, 2.5, 5.0], features), SumOfLosses(), np.ones(1))
-    walk.pass_over(np.array([0]))
-    assert (walk.updates, walk.average) == (updates, pytest.approx([average]))
+    [found] = mira_passes(inf, lists_with([1.0, 2.5, 5.0], features), SumOfLosses(), np.ones(1), [np.array([0])])
+    assert (found.weights, found.counters) == (pytest.approx([average]), {"updates": updates})
 
 
 @pytest.mark.parametrize("method", [Pro(), Mira(passes=10)], ids=lambda method: method.name)
