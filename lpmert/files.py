@@ -11,6 +11,7 @@ import codecs
 import errno
 import gzip
 import io
+import json
 import lzma
 import math
 import os
@@ -31,7 +32,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from lpmert.errors import DataError, reason_of
 from lpmert.limits import checkpoint, holding, room_for, undone_by_abort
-from lpmert.quoting import quoted, shortened
+from lpmert.quoting import quoted, repeated, shortened
 
 COMPRESSED_ENDINGS = (".gz", ".xz")
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
@@ -416,6 +417,22 @@ def decoded(data: bytes, path: str | Path, first_line: int = 1) -> str:
         line = first_line + error.object.count(b"\n", 0, error.start)
         trouble = f"byte {error.object[error.start]:#04x} is not UTF-8; convert the file to UTF-8"
         raise DataError(trouble, path=path, line=line) from error
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object; raises `ValueError` if a key occurs twice."""
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError(f"the key {quoted(repeated(key for key, _ in pairs))} occurs twice")
+    return record
+
+
+def json_document(content: str, path: str | Path) -> Any:
+    """Return the value of a JSON document; raises `DataError` if it is malformed, or a key occurs twice."""
+    try:
+        return json.loads(content, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON ({error})", path=path) from error
 
 
 def is_archive(path: str | Path) -> bool:

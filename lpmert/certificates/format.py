@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lpmert.errors import CertificateError, DataError
-from lpmert.files import lines
-from lpmert.formats.format import unique_keys
+from lpmert.files import lines, unique_keys
 from lpmert.limits import checkpoint, limited
 from lpmert.quoting import LONGEST_REFUSAL, listed, shortened
 

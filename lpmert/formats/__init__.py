@@ -1,7 +1,3 @@
 """Readers and writers of N-best lists."""
 
-from __future__ import annotations
-
-from lpmert.registry import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from lpmert.formats.format import Format as Format

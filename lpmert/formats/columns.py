@@ -1,4 +1,4 @@
-"""The roles of a table's columns: named by the caller, or recognised by their names.
+"""The columns of a table: their roles, named by the caller or recognised; how their rows become lists.
 
 Where neither tells, names and first rows suggest likely roles. Suggestions only appear in the command that an error
 proposes; they never decide how lists are read.
@@ -7,16 +7,19 @@ proposes; they never decide how lists are read.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.formats.format import Place
-from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence
+from lpmert.formats.format import Place, Pool, plain_numbers, runs_of, trouble_of_number, warn_of_quotes
+from lpmert.limits import room_for
+from lpmert.model.arrays import MAGNITUDE_LIMIT, checked_sequence, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import LOSSES, named_like_statistics
@@ -24,13 +27,10 @@ from lpmert.registry import LOSSES, named_like_statistics
 Names = Sequence[str] | str | None  # names of columns, as a sequence or joined by commas
 Cells = Mapping[str, Any]  # the cells of each column, a sequence or an array
 
-SEGMENT = "list"
-TEXT = "text"
+SEGMENT, TEXT = "list", "text"
 ALL = "all"  # stands for all columns, or features, without another role
-
 SEGMENTS = (SEGMENT, "segment")
 _MARK = "statistic:"  # prefix for columns of statistics whose names alone would not identify them
-
 _OPTIONS = {
     "segment": "which list a row belongs to",
     "features": "what the weights are for: names, patterns, or all",
@@ -53,17 +53,9 @@ class Columns(NamedTuple):
         return Columns(SEGMENT, nbest.names, nbest.statistic_names, None if nbest.texts is None else TEXT)
 
     @property
-    def numbers(self) -> tuple[str, ...]:
-        return self.features + self.statistics
-
-    @property
     def all(self) -> list[str]:
         """All columns, that of the list first and that of the text last."""
-        return [name for name in (self.segment, *self.numbers, self.text) if name is not None]
-
-    @property
-    def statistic_names(self) -> list[str]:
-        return [name.removeprefix(_MARK) for name in self.statistics]
+        return [name for name in (self.segment, *self.features, *self.statistics, self.text) if name is not None]
 
 
 class Block(NamedTuple):
@@ -106,8 +98,23 @@ class ColumnsNeeded(DataError):
         self.no_features: Mapping[str, str] = {}
         self.trouble = ""
 
-    def suggest(self, cells: Cells, *, textual: bool, group: bool, costs: bool) -> None:
-        """Add likely columns, judged by the cells of the first rows; group: the caller gathers rows already."""
+    def suggest(self, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
+        """Add likely columns, judged by the first rows, or by the names alone if these cannot be read.
+
+        textual: numbers are written as text. group: the caller gathers rows already. costs: hypotheses need losses.
+        """
+        names = list(table.names)
+        if table.spread:
+            once = [name for name in names if name not in table.spread]  # of the record, such as the id
+            names = [*([self.known.segment] if self.known.segment in once else once[:1]), *table.spread]
+        cells: dict[str, Any] = {name: [] for name in names}
+        try:
+            block = next(table.blocks(Columns(names[0], tuple(names[1:]), (), None)), None) if names else None
+        except DataError as error:
+            self.trouble, block = str(error), None
+        if block is not None:
+            most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
+            cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
         options, reasons = _likely(cells, self.known, textual=textual, costs=costs)
         useful = [*self.missing, *([] if group else ["group"])]
         useful += ["gain", "statistics", "metric"] if "loss" in self.missing else []
@@ -209,11 +216,9 @@ def recognised(names: Sequence[str]) -> Columns:
 
 def header_of(columns: Columns) -> list[str]:
     """Return names of columns whose roles `recognised` finds; statistics get a prefix where it is needed."""
-    found = recognised(columns.all)
-    marked = columns.statistics
-    if (found.features, found.statistics) != (columns.features, columns.statistics):
-        marked = tuple(_MARK + name for name in columns.statistics)
-    return Columns(columns.segment, columns.features, marked, columns.text).all
+    if recognised(columns.all) != columns:
+        columns = columns._replace(statistics=tuple(_MARK + name for name in columns.statistics))
+    return columns.all
 
 
 def matched(
@@ -235,15 +240,6 @@ def matched(
 TRUTH = {"true": 1.0, "false": 0.0}
 
 
-def truth_as_numbers(cells: Any, *, textual: bool) -> Any:
-    """Return the cells of a column with 1 for true and 0 for false; in TSV and CSV, `textual`, these are words."""
-    if isinstance(cells, np.ndarray) and cells.dtype != object:
-        return cells.astype(np.float64) if cells.dtype == bool else cells
-    if textual:
-        return [str(TRUTH[word]) if (word := cell.strip().lower()) in TRUTH else cell for cell in cells]
-    return [float(cell) if isinstance(cell, bool) else cell for cell in cells]
-
-
 def losses_of_gains(nbest: NBest) -> NBest:
     """Return the lists with their only statistic, a gain, turned into a loss, whose name says how."""
     if nbest.statistics.shape[1] != 1:
@@ -252,6 +248,99 @@ def losses_of_gains(nbest: NBest) -> NBest:
     share = bool(((gains >= 0) & (gains <= 1)).all())
     losses = 1.0 - gains if share else -gains
     return nbest.changed(statistics=losses, statistic_names=(f"1 - {name}" if share else f"-{name}",))
+
+
+TEXTUAL = ("tsv", "csv")  # kinds of tables in which numbers are written as text
+
+
+class Rows(NamedTuple):
+    """Checks the rows of a table of a kind, by default in memory, and collects them into lists.
+
+    gain: the column of statistics that may be true or false. group: rows of a list may lie apart.
+    """
+
+    path: str | Path
+    kind: str | None
+    columns: Columns
+    gain: str | None = None
+    group: bool = False
+
+    def collected(self, blocks: Iterator[Block]) -> NBest:
+        features, statistics, text = self.columns[1:]
+        pool, types = Pool(), dict[str, type]()  # types: of the first id of each list
+        for lines, (keys, *cells) in blocks:
+            room_for(0, "reading")
+            self._add_lists(pool, types, lines, keys)
+            if text is not None:
+                pool.texts += self._texts(cells.pop(), lines, text)
+            numbers = [self._numbers(*column, lines) for column in zip(cells, features + statistics, strict=True)]
+            split, size = len(features), len(lines)
+            sums = np.column_stack(numbers[split:] or [np.zeros(size)])
+            pool.add_rows(features, np.column_stack(numbers[:split]), sums, size)
+        if not pool.numbers:
+            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
+        if self.kind == "tsv":
+            warn_of_quotes(pool.texts, self.path)
+        return pool.nbest([name.removeprefix(_MARK) for name in statistics] or None, texts=text is not None)
+
+    def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
+        if isinstance(line, tuple):
+            line, message = line[0], f"candidate {line[1]}: {message}"
+        if self.kind in ("parquet", None):
+            line, message = None, f"row {line}: {message}"
+        return kind(message, path=self.path, line=line)
+
+    def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
+        return self._error(line, f"column {quoted(name or '')} {trouble}", ColumnError)
+
+    def _add_lists(self, pool: Pool, types: dict[str, type], lines: Sequence[Any], keys: Any) -> None:
+        first, name = 0, self.columns.segment
+        for key, size in runs_of(keys):
+            line = lines[first]
+            if key is None or (isinstance(key, str) and not key):
+                raise self._column_error(line, name, "is empty; it must say which list the row belongs to")
+            if type(key) not in (str, int):
+                raise self._column_error(line, name, f"is {reprlib.repr(key)}, not a string or an integer")
+            if types.setdefault(str(key), type(key)) is not type(key):
+                trouble = f"list {quoted(key)} is {quoted(types[str(key)](key))} before"
+                raise self._error(line, f"{trouble}; write all ids of lists as strings, or all as numbers")
+            pool.add(str(key), size, None if self.group else partial(self._error, line))
+            first += size
+
+    def _numbers(self, cells: Any, name: str, lines: Sequence[Any]) -> FloatArray:
+        textual = self.kind in TEXTUAL
+        if isinstance(cells, np.ndarray):
+            if not is_rounded(cells):
+                exact = cells.astype(np.float64)
+                if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
+                    return exact
+            cells = cells.tolist()
+        if name == self.gain and textual:
+            cells = [str(TRUTH[word]) if (word := cell.strip().lower()) in TRUTH else cell for cell in cells]
+        elif name == self.gain:
+            cells = [float(cell) if isinstance(cell, bool) else cell for cell in cells]
+        numbers = plain_numbers(cells, textual=textual)
+        if numbers is None:
+            for line, cell in zip(lines, cells, strict=True):
+                if (trouble := self._trouble(cell, name)) is not None:
+                    raise self._column_error(line, name, trouble)
+        return np.array(cells if numbers is None else numbers, dtype=np.float64)
+
+    def _trouble(self, cell: Any, name: str) -> str | None:
+        if cell is None or (isinstance(cell, str) and cell == ""):
+            return "is empty; every hypothesis needs a number"
+        if name in self.columns.statistics and name != self.gain and str(cell).strip().lower() in TRUTH:
+            return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
+        return trouble_of_number(cell, textual=self.kind in TEXTUAL, part="the hypothesis")
+
+    def _texts(self, cells: Sequence[Any], lines: Sequence[Any], name: str) -> Sequence[str]:
+        if set(map(type, cells)) != {str}:
+            line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
+            raise self._column_error(line, name, f"is {reprlib.repr(cell)}, not a string")
+        return cells
+
+
+# Suggestions
 
 
 COLUMN = "COLUMN"  # stands for an unknown column
@@ -274,6 +363,7 @@ _BETWEEN_COMMAS = re.compile(r",|^\s+|\s+$")
 """What a name cannot have where commas separate names; a pattern has a question mark in its place."""
 _SUMMED_COLUMNS, _SUMMED_ROWS = 50, 2000  # most columns and rows for the search for sums, to keep it fast
 _SAME = "the same within each list"
+_SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000  # most rows and cells that suggestions look at
 
 
 def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:

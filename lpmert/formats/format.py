@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import json
+import io
 import logging
 import math
 import re
@@ -11,20 +11,22 @@ import reprlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from enum import IntEnum
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
-from lpmert.files import COMPRESSED_ENDINGS, lines
+from lpmert.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, EMPTY, Bytes, blocks_of_bytes, lines
 from lpmert.limits import room_for
 from lpmert.model.arrays import MAGNITUDE_LIMIT, rounds
 from lpmert.model.nbest import NBest, gathered
 from lpmert.numeric.lists import from_sizes
 from lpmert.numeric.rational import EXACT_INTEGERS
-from lpmert.quoting import quoted, repeated
+from lpmert.quoting import quoted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -140,22 +142,6 @@ def unpacked(path: str | Path) -> Path:
     return path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs of a JSON object; raises `ValueError` if a key occurs twice."""
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise ValueError(f"the key {quoted(repeated(key for key, _ in pairs))} occurs twice")
-    return record
-
-
-def json_document(content: str, path: str | Path) -> Any:
-    """Return the value of a JSON document; raises `DataError` if it is malformed, or a key occurs twice."""
-    try:
-        return json.loads(content, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})", path=path) from error
-
-
 def warn_of_quotes(texts: Iterable[str], path: str | Path) -> None:
     """Warn of the first text of a file that is quoted as in CSV: beside tabs, quotes are text."""
     for text in texts:
@@ -172,6 +158,7 @@ def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:
 
 
 Paths = str | Path | Sequence[str | Path]  # a file, or several
+Numbers = Sequence[float] | FloatArray
 
 COUNTED = "counted"
 COUNTING = ("metric", "partial", "by_position")  # options of `read` that go with `references`, for all formats
@@ -218,76 +205,20 @@ class Format:
         return {one.name: one.default is inspect.Parameter.empty for one in options if one.name not in hidden}
 
 
-class Growing:
-    """A table of numbers that grows by rows."""
-
-    def __init__(self) -> None:
-        self._numbers, self._rows = array("d"), 0
-
-    def add(self, numbers: Iterable[float] | FloatArray, rows: int = 1) -> None:
-        """Append the numbers of `rows` rows."""
-        if isinstance(numbers, np.ndarray):
-            self._numbers.frombytes(np.ascontiguousarray(numbers, dtype=np.float64).data.cast("B"))
-        else:
-            self._numbers.extend(numbers)
-        self._rows += rows
-
-    def whole(self) -> FloatArray:
-        """Return all numbers as a flat array, which shares their memory."""
-        return np.frombuffer(self._numbers) if self._numbers else np.empty(0)
-
-    def rows(self) -> FloatArray:
-        """Return the rows [M, ...]."""
-        return self.whole().reshape(self._rows, -1)
-
-
-class NamedRows:
-    """Rows of named numbers, collected into one matrix; names may differ between rows."""
-
-    def __init__(self) -> None:
-        self._columns: dict[str, int] = {}
-        self._values = Growing()
-        self._run_names: tuple[str, ...] = ()
-        self._run_columns: list[array[int]] = []  # of each run of rows with the same names
-        self._run_lengths = array("q")
-
-    def add(self, names: tuple[str, ...], values: Sequence[float] | FloatArray, rows: int = 1) -> None:
-        """Append `rows` rows with these names, each of which occurs once, and these values."""
-        # rows mostly share one tuple
-        if not self._run_lengths or (names is not self._run_names and names != self._run_names):
-            self._run_names = names
-            self._run_columns.append(array("q", [self._columns.setdefault(name, len(self._columns)) for name in names]))
-            self._run_lengths.append(0)
-        self._run_lengths[-1] += rows
-        self._values.add(values, rows)
-
-    def matrix(self) -> tuple[tuple[str, ...], FloatArray | csr_array]:
-        """Return the names [D] in order of first appearance, and the rows [M, D], sparse if some lack a name."""
-        names, values = tuple(self._columns), self._values.whole()
-        shape = sum(self._run_lengths), len(names)
-        if len(self._run_columns) <= 1:
-            return names, values.reshape(shape)
-        indices, sizes = array("q"), np.repeat([len(columns) for columns in self._run_columns], self._run_lengths)
-        for columns, length in zip(self._run_columns, self._run_lengths, strict=True):
-            indices.extend(columns * length)
-        from scipy.sparse import csr_array
-
-        found = csr_array((values, np.array(indices), from_sizes(sizes)), shape=shape)
-        return names, found.toarray() if len(values) == shape[0] * shape[1] else found
-
-
 class Pool:
     """Collects hypotheses, with the list of each, as a reader finds them; lists keep the order of first appearance."""
 
     def __init__(self) -> None:
-        self.features, self.statistics, self.texts = NamedRows(), Growing(), list[str]()
-        self.numbers: dict[str, int] = {}
+        self.texts = list[str]()
+        self.numbers = dict[str, int]()
         """The number of each list, from 0, by id."""
         self._owners = array("i")  # the list of each hypothesis
+        self._features, self._statistics = array("d"), array("d")
+        self._columns = dict[str, int]()  # of the features, by name
+        self._names: tuple[str, ...] | None = None  # of the last rows
+        self._runs: list[array[int]] = []  # the columns of each run of rows with equal names
+        self._lengths = array("q")  # of the runs
         self.begin_file()
-
-    def __len__(self) -> int:
-        return len(self._owners)
 
     def begin_file(self) -> None:
         """Note that another file follows, which may have the same lists."""
@@ -305,27 +236,53 @@ class Pool:
             self._last = list_id
         self._owners += array("i", [self.numbers.setdefault(list_id, len(self.numbers))]) * size
 
+    def add_rows(self, names: tuple[str, ...], features: Numbers, statistics: Numbers, rows: int = 1) -> None:
+        """Append the features with these names, each of which occurs once, and the statistics of `rows` hypotheses."""
+        if names is not self._names and names != self._names:  # rows mostly share one tuple
+            self._names = names
+            self._runs.append(array("q", [self._columns.setdefault(name, len(self._columns)) for name in names]))
+            self._lengths.append(0)
+        self._lengths[-1] += rows
+        for numbers, found in ((self._features, features), (self._statistics, statistics)):
+            if isinstance(found, np.ndarray):
+                numbers.frombytes(np.ascontiguousarray(found, dtype=np.float64).data.cast("B"))
+            else:
+                numbers.extend(found)
+
     def add_row(
         self,
         list_id: str,
         names: tuple[str, ...],
-        numbers: Sequence[float] | FloatArray,
-        statistics: Sequence[float] = (0.0,),
+        features: Numbers,
+        statistics: Numbers = (0.0,),
         text: str | None = None,
         refuse: Callable[[str], DataError] | None = None,
     ) -> None:
         """Append a hypothesis of a list; the default statistics are for those that are counted later."""
         self.add(list_id, 1, refuse)
-        self.features.add(names, numbers)
-        self.statistics.add(statistics)
+        self.add_rows(names, features, statistics)
         if text is not None:
             self.texts.append(text)
 
     def nbest(self, statistic_names: Sequence[str] | None = None, *, texts: bool = False) -> NBest:
-        """Return the lists with gathered rows, and with their texts if `texts`; call it once, at the end."""
-        names, features = self.features.matrix()
-        statistics, row_texts = self.statistics.rows(), self.texts if texts else None
-        owners = np.array(self._owners)
+        """Return the lists with gathered rows, and with their texts if `texts`; call it once, at the end.
+
+        Features are sparse if rows lack some.
+        """
+        size, names, row_texts = len(self._owners), tuple(self._columns), self.texts if texts else None
+        values, statistics = (np.frombuffer(one) if one else np.empty(0) for one in (self._features, self._statistics))
+        statistics, owners = statistics.reshape(size, -1), np.array(self._owners)
+        if len(self._runs) <= 1:
+            features: Any = values.reshape(size, len(names))
+        else:
+            from scipy.sparse import csr_array
+
+            indices = array("q")
+            for columns, length in zip(self._runs, self._lengths, strict=True):
+                indices.extend(columns * length)
+            sizes = np.repeat([len(columns) for columns in self._runs], self._lengths)
+            features = csr_array((values, np.array(indices), from_sizes(sizes)), shape=(size, len(names)))
+            features = features.toarray() if len(values) == size * len(names) else features
         if (np.diff(owners) < 0).any():
             order, _ = gathered(owners)
             room_for(8 * features.size + statistics.nbytes, "gathering the rows of lists")
@@ -343,3 +300,88 @@ def rows_by_column(features: FloatArray | csr_array) -> Iterator[dict[int, float
         return
     for start, end in pairwise(features.indptr.tolist()):
         yield dict(zip(features.indices[start:end].tolist(), features.data[start:end].tolist(), strict=True))
+
+
+# Lines in blocks: the core reads those that differ only in numbers and words; a template holds what they share
+
+
+class Cell(IntEnum):
+    """The kinds of cells between two literals of a template; see `lpmert.core.read_alike`."""
+
+    NUMBER = 0
+    COUNT = 1
+    WORD = 2
+    TEXT = 3
+    SKIPPED = 4
+
+
+def blocks_of(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
+    """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` if there is none."""
+    block = None
+    for block in blocks_of_bytes(stream, path):
+        yield block
+    if block is None:
+        raise DataError(EMPTY, path=path)
+
+
+def first_of(block: Bytes) -> Bytes:
+    return Bytes(block.first, block.data[: block.data.find(b"\n") + 1] or block.data)
+
+
+def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the id and the length of each run of equal ids in a column."""
+    ids = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    # types count only where they differ: 1 and true compare equal
+    kinds = None if len(set(map(type, ids))) <= 1 else lambda key: (type(key), key)
+    for _, run in groupby(ids, kinds):
+        first, *others = run
+        yield first, 1 + len(others)
+
+
+class Alike(NamedTuple):
+    """Cells of lines that fit a template: numbers [n, k], for words their index in `words`, and texts.
+
+    keys [k]: the caller's names for the numbers and words.
+    """
+
+    numbers: FloatArray
+    words: list[Any]
+    texts: list[str]
+    keys: list[Any]
+
+    def column(self, key: Any) -> FloatArray:
+        return self.numbers[:, self.keys.index(key)]
+
+    def ids(self, key: Any) -> list[Any]:
+        """Return the words in the column with this key."""
+        return [self.words[place] for place in self.column(key).astype(np.int64).tolist()]
+
+
+Piece = tuple[str, Cell | None, Any]
+"""A literal, the kind of the cell after it if there is one, and the caller's name for this cell."""
+
+
+def read_block(block: Bytes, pieces: Iterable[Piece], refused: str = "", *, loose: bool = False) -> Alike | None:
+    """Return the cells of lines that fit these pieces; `None` if a line does not, or a cell holds `refused`.
+
+    loose: whether a blank in a literal stands for any blanks.
+    """
+    data = block.data
+    if BYTE_ORDER_MARK in data:
+        return None
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return None
+    literals, cells, keys = [""], list[int](), list[Any]()
+    for literal, cell, key in pieces:
+        literals[-1] += re.sub(r"[ \t]+", " ", literal) if loose else literal
+        if cell is not None:
+            cells.append(cell)
+            literals.append("")
+        if cell in (Cell.NUMBER, Cell.COUNT, Cell.WORD):
+            keys.append(key)
+    numbers = np.empty((block.n_lines, len(keys)))
+    found = read_alike(data, literals, cells, loose, refused, numbers)
+    return None if found is None else Alike(numbers, *found, keys)

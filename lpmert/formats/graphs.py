@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.files import Bytes
-from lpmert.formats.format import WHITE, Place, is_word, words_of
-from lpmert.formats.rows import Cell, read_block
+from lpmert.formats.format import WHITE, Cell, Place, is_word, read_block, words_of
 from lpmert.formats.utterances import read_keyed
 from lpmert.quoting import quoted
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray
-from lpmert.files import STDIN, buffered_pipes, head_of, read_text
+from lpmert.files import STDIN, buffered_pipes, head_of, json_document, read_text
 from lpmert.formats.columns import ALL, ColumnError, Names
 from lpmert.formats.detect import read
-from lpmert.formats.format import Place, Pool, json_document, placed_lines, unpacked, words_of
-from lpmert.formats.rows import format_of_name
+from lpmert.formats.format import Place, Pool, placed_lines, unpacked, words_of
+from lpmert.formats.tables import format_of_name
 from lpmert.model.judgments import Judged, rows_by_query
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated

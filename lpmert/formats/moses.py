@@ -23,18 +23,23 @@ from lpmert.files import EMPTY, Bytes, atomic_writer, head_of, lines_of, open_by
 from lpmert.formats.format import (
     WHITE,
     WORD,
+    Cell,
     Format,
     Paths,
+    Piece,
     Place,
     Pool,
+    blocks_of,
+    first_of,
     is_word,
     number_text,
     placed_lines,
     plain_numbers,
+    read_block,
     rows_by_column,
+    runs_of,
     words_of,
 )
-from lpmert.formats.rows import Cell, Piece, blocks_of, first_of, read_block, runs_of
 from lpmert.model.arrays import numbered, one_or_more
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
@@ -212,8 +217,8 @@ class _Reader:
             line += size
         split, rows = 1 + len(names), len(found.numbers)
         self._pool.texts += [text.strip(WHITE) for text in found.texts]
-        self._pool.features.add(names, found.numbers[:, 1:split], rows)
-        self._pool.statistics.add(found.numbers[:, split:] if of_last else np.zeros(rows), rows)
+        sums = found.numbers[:, split:] if of_last else np.zeros(rows)
+        self._pool.add_rows(names, found.numbers[:, 1:split], sums, rows)
         return True
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
@@ -404,7 +409,7 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
     pool, dense, kind, width = Pool(), tuple[str, ...](), "", 0
     for block, scored in chain.from_iterable(map(_pairs, feature_files, score_files)):
         names, own = _names(block), " ".join(scored.extra)
-        if not len(pool):
+        if not pool.numbers:
             dense, kind, width = names, own, scored.width
         if names != dense:
             raise block.place.error(f"other names than those of the first list, {' '.join(dense)}")

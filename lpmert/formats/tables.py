@@ -1,45 +1,56 @@
-"""N-best lists in tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and in JSON with one list a
-record: read and written.
-"""
+"""N-best lists in tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and in numpy archives."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain, pairwise
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from lpmert.errors import DataError, FloatArray
-from lpmert.files import atomic_writer, open_bytes
+from lpmert.errors import DataError, IntArray
+from lpmert.files import Bytes, atomic_writer, lines_of, open_bytes, read_all
 from lpmert.formats.columns import (
-    TEXT,
-    TRUTH,
+    TEXTUAL,
     Block,
-    ColumnError,
     Columns,
     ColumnsNeeded,
     Names,
+    Rows,
     Table,
     Wanted,
     header_of,
     losses_of_gains,
-    truth_as_numbers,
 )
-from lpmert.formats.format import Format, Place, Pool, number_text, plain_numbers, trouble_of_number, warn_of_quotes
-from lpmert.formats.rows import import_parquet, in_blocks, json_kind, json_records, open_table, runs_of
+from lpmert.formats.format import Cell, Format, Place, blocks_of, first_of, number_text, read_block, unpacked
+from lpmert.formats.records import json_table
 from lpmert.limits import room_for
-from lpmert.model.arrays import MAGNITUDE_LIMIT, is_rounded
+from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
 from lpmert.quoting import listed, quoted, repeated
+from lpmert.registry import TABLES
 
-_TEXTUAL = ("tsv", "csv")  # formats in which numbers are written as text
-_SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000  # most rows and cells of a table for suggestions of columns
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_ENDINGS = {f".{kind}": kind for kind in TABLES} | {".ndjson": "jsonl"}
+_ROWS = 1 << 16  # most rows of a block
+
+
+def format_of_name(path: str | Path) -> str | None:
+    """Return the format of tables that the ending of a path names, without that of compression; `None` for others."""
+    return _ENDINGS.get(unpacked(path).suffix)
 
 
 def read_table(
@@ -63,114 +74,221 @@ def read_table(
     """
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(features, loss, statistics, gain, counted, name)
-    with open_table(path, name, format) as table:
+    with nullcontext(path) if format is None else open_bytes(path) as source:
+        table = _OPENED.get(format, _delimited_table)(source, name, format)
         try:
             columns = wanted.choose(table, segment, text, counted)
         except ColumnsNeeded as error:
-            _suggest(error, table, textual=format in _TEXTUAL, group=group, costs=counted is not None)
+            error.suggest(table, textual=format in TEXTUAL, group=group, costs=counted is not None)
             raise
-        nbest = _Rows(name, format or "frame", columns, gain, group).collected(table.blocks(columns))
+        nbest = Rows(name, format, columns, gain, group).collected(table.blocks(columns))
     return nbest if gain is None else losses_of_gains(nbest)
 
 
-def _suggest(error: ColumnsNeeded, table: Table, *, textual: bool, group: bool, costs: bool) -> None:
-    """Add likely columns to an error, judged by the first rows, or by the names alone if these cannot be read."""
-    names = list(table.names)
-    if table.spread:
-        once = [name for name in names if name not in table.spread]  # of the record, such as the id
-        names = [*([error.known.segment] if error.known.segment in once else once[:1]), *table.spread]
-    cells: dict[str, Any] = {name: [] for name in names}
-    try:
-        block = next(table.blocks(Columns(names[0], tuple(names[1:]), (), None)), None) if names else None
-    except DataError as trouble:
-        error.trouble, block = str(trouble), None
-    if block is not None:
-        most = min(_SAMPLED_ROWS, _SAMPLED_CELLS // len(names) + 1)
-        cells = {name: column[:most] for name, column in zip(names, block.columns, strict=True)}
-    error.suggest(cells, textual=textual, group=group, costs=costs)
+# TSV and CSV: cells are strings
 
 
-class _Rows:
-    """Checks the rows of a table and collects them into lists."""
+def _delimited_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+    blocks = blocks_of(stream, path)
+    first = next(blocks)
+    header_line = first_of(first)
+    separator = "\t" if format == "tsv" else ","
+    if format == "csv" and b";" in header_line.data and {*b",\t"}.isdisjoint(header_line.data):
+        separator = ";"  # spreadsheets write it with decimal commas
+    in_quotes = separator == ";" or (separator == "," and not _unquoted(first.data))
+    records = _records(chain([first], blocks) if in_quotes else iter([first]), path, separator)
+    line, header = next(records)
 
-    def __init__(
-        self, path: str | Path, kind: str, columns: Columns, gain: str | None = None, group: bool = False
-    ) -> None:
-        self.path, self.kind, self.columns, self.gain, self.group = path, kind, columns, gain, group
-        self.textual = kind in _TEXTUAL
-        self.pool = Pool()
-        self.types: dict[str, type] = {}  # of the first id of each list
+    def rows(columns: Columns) -> Iterator[Block]:
+        if in_quotes:
+            yield from _careful_blocks(records, header, columns, path, decimal_commas=separator == ";")
+            return
+        names = columns.all
+        numbers = columns.features + columns.statistics
+        kinds = {names[0]: Cell.WORD, **dict.fromkeys(numbers, Cell.NUMBER)}
+        kinds |= {} if columns.text is None else {columns.text: Cell.TEXT}
+        pieces = [(separator if at else "", kinds.get(name, Cell.SKIPPED), name) for at, name in enumerate(header)]
+        inner = Bytes(first.first + 1, first.data[len(header_line.data) :])
+        for block in chain([inner] if inner.data else [], blocks):
+            plain = len(kinds) == len(names) and (separator == "\t" or _unquoted(block.data))  # one role a column
+            found = read_block(block, pieces, separator) if plain else None
+            if found is None:
+                yield from _careful_blocks(_records(chain([block], blocks), path, separator), header, columns, path)
+                continue
+            cells = [found.ids(names[0]), *map(found.column, numbers)]
+            lines = range(block.first, block.first + len(found.numbers))
+            yield Block(lines, cells if columns.text is None else [*cells, found.texts])
 
-    def collected(self, blocks: Iterator[Block]) -> NBest:
-        columns = self.columns
+    return Table(header, Place(path, line), rows)
+
+
+def _unquoted(data: bytes) -> bool:
+    """Whether CSV lines have no quotes and no carriage returns but at their ends."""
+    return b'"' not in data and (b"\r" not in data or b"\r" not in data.replace(b"\r\n", b"").removesuffix(b"\r"))
+
+
+def _records(blocks: Iterator[Bytes], path: str | Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the cells of each record of a TSV or CSV; Python's csv module splits the latter."""
+    if separator == "\t":
         for block in blocks:
-            room_for(0, "reading")
-            keys, *cells = block.columns
-            self._add_lists(block.lines, keys)
-            if columns.text is not None:
-                self.pool.texts += self._texts(cells.pop(), block.lines, columns.text)
-            arrays = [self._numbers(*column, block.lines) for column in zip(cells, columns.numbers, strict=True)]
-            split, size = len(columns.features), len(block.lines)
-            self.pool.features.add(columns.features, np.column_stack(arrays[:split]), size)
-            self.pool.statistics.add(np.column_stack(arrays[split:] or [np.zeros(size)]), size)
-        if not len(self.pool):
-            raise DataError("no rows, only names of columns; write one row for each hypothesis", path=self.path)
-        if self.kind == "tsv":
-            warn_of_quotes(self.pool.texts, self.path)
-        return self.pool.nbest(columns.statistic_names or None, texts=columns.text is not None)
+            yield from ((number, line.split("\t")) for number, line in enumerate(lines_of(block, path), block.first))
+        return
+    block = next(blocks)
+    lines = (f"{line}\n" for each in chain([block], blocks) for line in lines_of(each, path))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    while True:
+        start = reader.line_num + block.first
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            trouble = f"not CSV ({error}); close every quote, and write a quote inside a quoted cell twice"
+            raise Place(path, start).error(trouble) from error
+        yield start, cells or [""]
 
-    def _error(self, line: Any, message: str, kind: type[DataError] = DataError) -> DataError:
-        if isinstance(line, tuple):
-            line, message = line[0], f"candidate {line[1]}: {message}"
-        if self.kind in ("parquet", "frame"):
-            line, message = None, f"row {line}: {message}"
-        return kind(message, path=self.path, line=line)
 
-    def _column_error(self, line: Any, name: str | None, trouble: str) -> DataError:
-        return self._error(line, f"column {quoted(name or '')} {trouble}", ColumnError)
+_DECIMAL = re.compile(r"[-+]?\d*[.,]?\d*(?:e[-+]?\d+)?|nan|[-+]?inf", re.IGNORECASE)
 
-    def _add_lists(self, lines: Sequence[Any], keys: Any) -> None:
-        first = 0
-        for key, size in runs_of(keys):
-            line, name = lines[first], self.columns.segment
-            if key is None or (isinstance(key, str) and not key):
-                raise self._column_error(line, name, "is empty; it must say which list the row belongs to")
-            if type(key) not in (str, int):
-                raise self._column_error(line, name, f"is {reprlib.repr(key)}, not a string or an integer")
-            if self.types.setdefault(str(key), type(key)) is not type(key):
-                trouble = f"list {quoted(key)} is {quoted(self.types[str(key)](key))} before"
-                raise self._error(line, f"{trouble}; write all ids of lists as strings, or all as numbers")
-            self.pool.add(str(key), size, None if self.group else partial(self._error, line))
-            first += size
 
-    def _numbers(self, cells: Any, name: str, lines: Sequence[Any]) -> FloatArray:
-        if name == self.gain:
-            cells = truth_as_numbers(cells, textual=self.textual)
-        if isinstance(cells, np.ndarray):
-            if not is_rounded(cells):
-                exact = cells.astype(np.float64)
-                if len(exact) and -MAGNITUDE_LIMIT <= exact.min() <= exact.max() <= MAGNITUDE_LIMIT:
-                    return exact
-            cells = cells.tolist()
-        numbers = plain_numbers(cells, textual=self.textual)
-        if numbers is None:
-            for line, cell in zip(lines, cells, strict=True):
-                if (trouble := self._trouble(cell, name)) is not None:
-                    raise self._column_error(line, name, trouble)
-        return np.array(cells if numbers is None else numbers, dtype=np.float64)
+def _careful_blocks(
+    records: Iterator[tuple[int, list[str]]],
+    header: Sequence[str],
+    columns: Columns,
+    path: str | Path,
+    *,
+    decimal_commas: bool = False,
+) -> Iterator[Block]:
+    """Yield the wanted cells of records; numbers with decimal commas, if allowed, get points."""
+    places, marks, width = [header.index(name) for name in columns.all], set[str](), len(header)
+    while rows := list(islice(records, _ROWS)):
+        for number, cells in rows:
+            if len(cells) != width:
+                count = f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'}, but the header has {width}"
+                remedy = "give one for every column, even if it is empty, separated as the header's are"
+                raise Place(path, number).error("empty line; delete it" if cells == [""] else f"{count}; {remedy}")
+        by_column = list(zip(*(cells for _, cells in rows), strict=True))
+        lines, found = [line for line, _ in rows], list[Sequence[str]](by_column[place] for place in places)
+        for number in range(1, len(places) - (columns.text is not None)) if decimal_commas else ():
+            if not all(map(_DECIMAL.fullmatch, found[number])):
+                continue
+            for line, cell in zip(lines, found[number], strict=True):
+                marks |= {*cell} & {",", "."}
+                if len(marks) > 1:  # a comma may then separate thousands
+                    trouble = "decimal commas and points in one file; write all numbers with the same one"
+                    raise Place(path, line).error(f"{quoted(cell)}: {trouble}, and no other marks")
+            found[number] = [cell.replace(",", ".") for cell in found[number]]
+        yield Block(lines, found)
 
-    def _trouble(self, cell: Any, name: str) -> str | None:
-        if cell is None or (isinstance(cell, str) and cell == ""):
-            return "is empty; every hypothesis needs a number"
-        if name in self.columns.statistics and name != self.gain and str(cell).strip().lower() in TRUTH:
-            return f"is {reprlib.repr(cell)}, not a number; if true is better, read the column as gain (--gain)"
-        return trouble_of_number(cell, textual=self.textual, part="the hypothesis")
 
-    def _texts(self, cells: Sequence[Any], lines: Sequence[Any], name: str) -> Sequence[str]:
-        if set(map(type, cells)) != {str}:
-            line, cell = next(pair for pair in zip(lines, cells, strict=True) if type(pair[1]) is not str)
-            raise self._column_error(line, name, f"is {reprlib.repr(cell)}, not a string")
-        return cells
+# Parquet, and tables in memory
+
+
+def _parquet_table(stream: io.BufferedReader, path: str | Path, _: str) -> Table:
+    """Return the table in a Parquet stream; columns of numbers without gaps become arrays."""
+    pyarrow, parquet = import_parquet(path)
+    with _parquet_errors(path):
+        file = parquet.ParquetFile(seekable(stream, path), pre_buffer=False, buffer_size=1 << 20)
+        names = file.schema_arrow.names
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        done, wanted = 0, columns.all
+        with _parquet_errors(path):
+            for batch in file.iter_batches(_ROWS, columns=list(dict.fromkeys(wanted))):
+                cells = [_arrow_cells(batch.column(name)) for name in wanted]
+                yield Block(range(done + 1, done + 1 + batch.num_rows), cells)
+                done += batch.num_rows
+        pyarrow.default_memory_pool().release_unused()
+
+    return Table(names, Place(path), rows)
+
+
+@contextmanager
+def _parquet_errors(path: str | Path) -> Iterator[None]:
+    """Turn errors of pyarrow in the block into a `DataError` that names the path."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise DataError(f"cannot be read as Parquet: {error}", path=path) from error
+
+
+def import_parquet(path: str | Path) -> tuple[Any, Any]:
+    """Return the modules pyarrow and pyarrow.parquet; raises `DataError` if they are not installed."""
+    if "pyarrow" not in sys.modules:
+        room_for(96 << 20, "pyarrow")  # so many bytes does loading it take
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ModuleNotFoundError as error:
+        raise DataError("pyarrow is not installed; install lpmert[parquet]", path=path) from error
+    except ImportError as error:  # an incompatible library, or too little memory
+        raise DataError(f"pyarrow cannot be loaded: {error}", path=path) from error
+    return pyarrow, parquet
+
+
+def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
+    """Return a stream for random access: a plain file itself, otherwise a copy of the stream in memory."""
+    if isinstance(stream.raw, io.FileIO) and stream.seekable():
+        return stream
+    return io.BytesIO(read_all(stream, path))
+
+
+def _arrow_cells(column: Any) -> Any:
+    import pyarrow.types as types
+
+    if (types.is_floating(column.type) or types.is_integer(column.type)) and not column.null_count:
+        return column.to_numpy(zero_copy_only=False)
+    if types.is_string(column.type) or types.is_large_string(column.type):
+        return column.to_numpy(zero_copy_only=False).tolist()
+    return column.to_pylist()
+
+
+def _frame_table(frame: Any, path: str, _: None) -> Table:
+    """Return a table in memory, which names its columns and returns each by name, with rows numbered from 1."""
+    names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
+    if names is None or not hasattr(frame, "__getitem__"):
+        raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
+    names = list(names)
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise DataError(f"the name of a column is {quoted(wrong[0])}, not a string; rename it", path=path)
+
+    def rows(columns: Columns) -> Iterator[Block]:
+        cells = [_cells(frame, name, path) for name in columns.all]
+        sizes = {len(column) for column in cells}
+        if len(sizes) > 1:
+            shown = " and ".join(map(str, sorted(sizes)))
+            raise DataError(f"columns of {shown} rows; give all the same number of rows", path=path)
+        yield from (Block(range(1, 1 + size), cells) for size in sizes if size)
+
+    return Table(names, Place(path), rows)
+
+
+def _cells(frame: Any, name: str, path: str) -> Any:
+    """Return the cells of a column, numbers as an array; `tolist` would turn some dates and times into numbers."""
+    try:
+        column = frame[name]
+        array = as_array(column, "it")
+        mixed = isinstance(column, list | tuple) and bool in {*map(type, column)}
+        if array.dtype.kind in "US" or mixed:  # numpy would turn 1 beside strings into a string, and true beside 1 to 1
+            array = as_array(column, "it", object)
+    except Exception as error:  # of any kind, from the package that made the frame
+        raise DataError(f"column {quoted(name)} cannot be read; convert it first: {error}", path=path) from error
+    if array.ndim != 1:
+        raise DataError(f"column {quoted(name)} is not one-dimensional", path=path)
+    return array if array.dtype.kind in "iuf" else list(array) if array.dtype.kind in "mM" else array.tolist()
+
+
+_OPENED: Mapping[str | None, Callable[..., Table]] = {
+    None: _frame_table,
+    "parquet": _parquet_table,
+    "jsonl": json_table,
+    "json": json_table,
+}
+"""What opens a table of a format, other than TSV and CSV."""
+
+# Writing
 
 
 def to_columns(nbest: NBest) -> dict[str, Any]:
@@ -233,10 +351,10 @@ def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
             table = pyarrow.table(dict(zip(header, _cells_by_column(nbest), strict=True)))
             parquet.write_table(table, stream.buffer)
         else:
-            _write_rows(stream, format, header, _cells(nbest))
+            _write_rows(stream, format, header, _cells_by_row(nbest))
 
 
-def _cells(nbest: NBest) -> Iterator[list[Any]]:
+def _cells_by_row(nbest: NBest) -> Iterator[list[Any]]:
     for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
         block = nbest.features[start:end]
         dense = block if isinstance(block, np.ndarray) else block.toarray()
@@ -261,112 +379,157 @@ def _write_rows(stream: TextIO, kind: str, header: Sequence[str], rows: Iterator
         stream.write(last)
 
 
-_LOSS = "loss"
 _REFUSED = {"tsv": ("\t\n\r", "a tab or a line end"), "csv": ("\r", "a carriage return")}
 """Characters that would not read back from a format, and what messages call them."""
-
-
-def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
-    """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
-
-    The file may also be one array of such objects. Every candidate has the same scores, in any order, and one of `loss`
-    (a number), `correct` (true or false, or a share from 0 to 1; the loss is 1 - `correct`) or `statistics` (numbers by
-    name, for metrics that need several). These are ignored where statistics are `counted` from the texts. `text` is a
-    string that all candidates have or none. Other keys are ignored.
-    """
-    with open_bytes(path) as stream:
-        records = json_records(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")
-        rows = _candidates(records, with_outcomes=counted is False)
-        columns, first = next(rows)
-        return _Rows(path, "jsonl", columns).collected(in_blocks(chain([first], (row for _, row in rows))))
-
-
-def _candidates(
-    records: Iterator[tuple[Place, dict[str, Any]]], *, with_outcomes: bool
-) -> Iterator[tuple[Columns, tuple[Any, tuple[Any, ...]]]]:
-    """Yield for each candidate the columns, which the first one settles, and its row: line and number, and cells."""
-    begun: dict[str, int | None] = {}
-    columns: Columns | None = None
-    for place, record in records:
-        list_id, candidates = (record.get(key) for key in ("id", "candidates"))
-        if "id" not in record or not isinstance(candidates, list) or not candidates:
-            raise place.error('a record needs "id", and "candidates", an array of at least one candidate')
-        _check_unicode('"id"', str(list_id), place)
-        first = begun.setdefault(str(list_id), place.line)
-        if first != place.line:
-            raise place.error(f"id {quoted(str(list_id))} comes twice, first on line {first}")
-        for number, candidate in enumerate(candidates, start=1):
-            what = f"candidate {number}"
-            if not isinstance(candidate, dict):
-                raise place.error(f"{what} is not an object but {reprlib.repr(candidate)}")
-            scores = _named(what, "scores", candidate.get("scores"), place)
-            outcome = _outcome(what, candidate, place) if with_outcomes else {}
-            found = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
-            if columns is None:
-                columns = found
-                for name in found.numbers:
-                    _check_unicode(f"{what}: the name", name, place)
-            keys = [(sorted(own.features), sorted(own.statistics), own.text) for own in (found, columns)]
-            if keys[0] != keys[1]:
-                shown = f"has {listed(found.all[1:])}; the candidates before have {listed(columns.all[1:])}"
-                raise place.error(f"{what} {shown}; give all the same")
-            numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
-            yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if found.text else [])))
-
-
-def _outcome(what: str, candidate: dict[str, Any], place: Place) -> dict[str, Any]:
-    keys = [key for key in (_LOSS, "correct", "statistics") if key in candidate]
-    if len(keys) != 1:
-        raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(keys)}')
-    value = candidate[keys[0]]
-    if keys[0] == "statistics":
-        return _named(what, keys[0], value, place)
-    if keys[0] == _LOSS:
-        if isinstance(value, bool):
-            raise place.error(f'{what}: "loss" is {value}, not a number; if true is better, call it "correct"')
-        return {_LOSS: value}
-    share = value if isinstance(value, bool) else place.number(value, f'{what}: "correct"', textual=False)
-    if not 0 <= share <= 1:
-        raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
-    return {_LOSS: 1.0 - share}
-
-
-def _named(what: str, key: str, value: Any, place: Place) -> dict[str, Any]:
-    if not isinstance(value, dict) or not value or "" in value:
-        raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
-    flag = next((name for name, number in value.items() if isinstance(number, bool)), None)
-    if flag is not None:
-        trouble = f"is {value[flag]}, not a number; write 1 for true and 0 for false"
-        raise place.error(f"{what}: column {quoted(flag)} {trouble}")
-    return value
-
-
-def _check_unicode(what: str, text: str, place: Place) -> None:
-    """Refuse lone surrogates, which JSON can hold but which cannot be printed."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
-
-
-def write_best_of_n(nbest: NBest, path: str | Path) -> None:
-    """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists."""
-    features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
-    with atomic_writer(path) as stream:
-        for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
-            candidates = []
-            for row in range(start, end):
-                candidate: dict[str, Any] = {} if nbest.texts is None else {TEXT: nbest.texts[row]}
-                candidate["scores"] = dict(zip(nbest.names, features[row], strict=True))
-                if nbest.statistic_names == (_LOSS,):
-                    candidate[_LOSS] = statistics[row][0]
-                else:
-                    candidate["statistics"] = dict(zip(nbest.statistic_names, statistics[row], strict=True))
-                candidates.append(candidate)
-            stream.write(json.dumps({"id": list_id, "candidates": candidates}, allow_nan=False) + "\n")
-
 
 TSV = Format("table with tabs", read_table, write_table, fixed={"format": "tsv"})
 CSV = Format("table with commas", read_table, write_table, fixed={"format": "csv"})
 JSONL = Format("JSON lines, one hypothesis a line", read_table, write_table, fixed={"format": "jsonl"})
 JSON = Format("JSON document: records, or arrays for columns", read_table, write_table, fixed={"format": "json"})
 PARQUET = Format("Parquet table", read_table, write_table, fixed={"format": "parquet"})
-BEST_OF_N = Format("JSON lines, one list a line", read_best_of_n, write_best_of_n)
+
+
+# Numpy archives (npz): plain arrays and strings, never pickled objects
+
+
+_SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
+_LABELS = ("names", "list_ids", "statistic_names")
+_TEXTS = ("texts", "text_bytes", "text_ends")
+_NEEDED = ("features", "offsets", "statistics")
+
+_LONGEST_END = 0xFFFF + 22
+_END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
+"""The signature of the end record of a zip archive, and the count that stands for any that exceeds 16 bits."""
+_BROKEN = (
+    *(struct.error, ValueError, TypeError, OSError, EOFError, RuntimeError, MemoryError),
+    *(zlib.error, zipfile.BadZipFile),
+)
+"""Errors of zipfile and numpy for archives that are damaged, encrypted, compressed in unknown ways, or hold objects."""
+
+
+def read_npz(path: str | Path) -> NBest:
+    """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
+
+    Arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional. `write_npz` writes texts as
+    `text_bytes` in UTF-8 with `text_ends` [M], and sparse features as the parts of a csr_array.
+    """
+    with open_bytes(path) as stream:
+        arrays = _arrays(seekable(stream, path), path)
+    try:
+        return _lists(arrays)
+    except DataError as error:
+        raise DataError(str(error), path=path) from error
+
+
+def write_npz(nbest: NBest, path: str | Path) -> None:
+    """Write lists as a compressed archive; no name or id may end in a null character, which numpy would drop."""
+    arrays: dict[str, Any] = {"offsets": nbest.offsets, "statistics": nbest.statistics}
+    features = nbest.features
+    if isinstance(features, np.ndarray):
+        arrays["features"] = features
+    else:
+        parts = features.data, features.indices, features.indptr, np.array(nbest.n_features)
+        arrays.update(zip(_SPARSE, parts, strict=True))
+    for what in _LABELS:
+        labels = getattr(nbest, what)
+        if any(label.endswith("\0") for label in labels):
+            raise DataError(f"{what} has a string that ends in a null character, which numpy drops", path=path)
+        arrays[what] = np.array(labels, dtype=str)
+    with atomic_writer(path) as stream:
+        if nbest.texts is not None:
+            # an array of strings would take the longest one's memory for each
+            encoded = [text.encode() for text in nbest.texts]
+            arrays["text_bytes"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+            arrays["text_ends"] = np.cumsum([len(text) for text in encoded])
+        archive = io.BytesIO()  # writing an archive needs to seek, which compressed files cannot
+        np.savez_compressed(archive, **arrays)
+        stream.buffer.write(archive.getbuffer())
+
+
+def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
+    """Return the arrays of an archive by name; zipfile checks the checksum of a member that is read whole."""
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            _check_directory(stream, len(archive.infolist()))
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
+                if name in found:
+                    raise ValueError(f"two arrays are called {quoted(name)}")
+                room_for(member.file_size, "reading")
+                with archive.open(member) as data:
+                    found[name] = np.lib.format.read_array(data, allow_pickle=False)
+                    if data.read(1):
+                        raise ValueError(f"the array {quoted(name)} is longer than its shape")
+    except _BROKEN as error:
+        reason = str(error) or "there is not enough memory for them"
+        raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
+    return found
+
+
+def _check_directory(stream: Any, members: int) -> None:
+    """Refuse an archive with fewer members than its end record says: a damaged length hides those after it."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(max(0, size - _LONGEST_END))
+    content = stream.read()
+    (count,) = struct.unpack_from("<H", content, content.rindex(_END) + 10)
+    if count not in (members, _OVERFLOW):
+        raise ValueError(f"its directory should have {count} members, and has {members}")
+
+
+def _lists(arrays: Mapping[str, Any]) -> NBest:
+    found = listed(arrays)
+    unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, *_TEXTS)]
+    if unknown:
+        raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {found}")
+    for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
+        if name not in arrays:
+            raise DataError(f"no array {quoted(name)}; the arrays are {found}")
+    labels: dict[str, Any] = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
+    features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
+    if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > 1 << 22:  # it could claim any number
+        raise DataError(f"{features.shape[1]:,} features without names; give the array names")
+    return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
+
+
+def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
+    if "texts" in arrays:
+        texts: list[str] = arrays["texts"].tolist()  # or one text, which `NBest` refuses
+        return texts
+    if not {"text_bytes", "text_ends"} & arrays.keys():
+        return None
+    if not {"text_bytes", "text_ends"} <= arrays.keys() or arrays["text_bytes"].dtype != np.uint8:
+        raise DataError("texts need text_bytes, of type uint8, and text_ends")
+    data: bytes = arrays["text_bytes"].tobytes()
+    ends = _integers(arrays["text_ends"], "text_ends").tolist()
+    starts = [0, *ends[:-1]]
+    if not ends or ends[-1] != len(data) or any(start > end for start, end in zip(starts, ends, strict=True)):
+        raise DataError("text_ends does not go up to the number of text_bytes")
+    try:
+        return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    except UnicodeDecodeError as error:
+        raise DataError(f"text_bytes is not UTF-8: {error}") from error
+
+
+def _csr(values: Any, columns: Any, starts: Any, n_features: Any) -> csr_array:
+    from scipy.sparse import csr_array
+
+    width = _integers(n_features.reshape(-1), "n_features")
+    if len(width) != 1 or values.ndim != 1 or values.dtype.kind not in "iuf":
+        raise DataError("feature_values must be a row of numbers, and n_features one number")
+    parts = values, _integers(columns, "feature_columns"), _integers(starts, "feature_starts")
+    try:
+        rows = csr_array(parts, shape=(len(starts) - 1, int(width[0])))
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(f"the sparse features are no csr_array: {error}") from error
+    return rows
+
+
+def _integers(array: Any, what: str) -> IntArray:
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise DataError(f"{what} must be a row of integers, not {array.dtype} of shape {array.shape}")
+    return np.asarray(array, dtype=np.int64)
+
+
+NPZ = Format("numpy archive", read_npz, write_npz)

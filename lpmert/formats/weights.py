@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
-from lpmert.files import read_text
-from lpmert.formats.format import WORD, Place, json_document, spells_plainly
+from lpmert.files import json_document, read_text
+from lpmert.formats.format import WORD, Place, spells_plainly
 from lpmert.formats.moses import names_of, number_spans
 from lpmert.quoting import listed, quoted, repeated
 from lpmert.values import in_order

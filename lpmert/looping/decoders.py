@@ -24,9 +24,9 @@ from typing import IO, Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from lpmert.errors import DataError, DecoderError, FloatArray, reason_of
-from lpmert.files import LONGEST_FILE, LONGEST_LINE, scratch_folder, write_text
+from lpmert.files import LONGEST_FILE, LONGEST_LINE, scratch_folder, unique_keys, write_text
 from lpmert.formats.detect import read
-from lpmert.formats.format import Place, unique_keys
+from lpmert.formats.format import Place
 from lpmert.formats.utterances import References, references_by_list
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.limits import checkpoint, signals_blocked, undone_by_abort

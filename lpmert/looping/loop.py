@@ -22,7 +22,7 @@ from lpmert.api import settings_of
 from lpmert.comparing.cross_validation import repeats
 from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
 from lpmert.files import owned, read_text, write_text
-from lpmert.formats.arrays import read_npz, write_npz
+from lpmert.formats.tables import read_npz, write_npz
 from lpmert.formats.utterances import References, made_folder
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, checkpoint, heeding, told, unheeded

@@ -269,8 +269,8 @@ def test_checking_loads_no_search_engine_and_no_solver(path: Path) -> None:
     assert "numpy" not in at_import
     own = {name for name in loaded if name.startswith("lpmert.")}
     allowed = """
-        certificates certificates.claims certificates.format certificates.lists certificates.verify errors files formats
-        formats.format limits metrics metrics.base model model.arrays model.nbest numeric numeric.lists numeric.rational
+        certificates certificates.claims certificates.format certificates.lists certificates.verify errors files limits
+        metrics metrics.base model model.arrays model.nbest numeric numeric.lists numeric.rational
     """
     assert own - set(at_import) == {f"lpmert.{name}" for name in allowed.split()}
 

@@ -21,7 +21,7 @@ import lpmert
 from lpmert import CertificateError, DataError, NBest, files
 from lpmert.core import read_alike
 from lpmert.files import lines, read_text
-from lpmert.formats import rows
+from lpmert.formats import format as reading
 from lpmert.formats.weights import read_weights
 from lpmert.quoting import MOST, listed, quoted
 
@@ -59,7 +59,7 @@ def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPat
     options |= {} if path.suffix == ".moses" else {"segment": "list", "loss": "errors", "text": "text"}
     with monkeypatch.context() as context:
         context.setattr(files, "BLOCK_BYTES", 256)
-        context.setattr(rows, "read_alike", quick)
+        context.setattr(reading, "read_alike", quick)
         try:
             found = lpmert.read(path, path.suffix[1:], **options)
         except DataError as error:

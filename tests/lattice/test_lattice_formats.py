@@ -22,9 +22,9 @@ import lpmert
 from lpmert import DataError, Region
 from lpmert.formats import graphs
 from lpmert.formats.detect import detect
+from lpmert.formats.format import read_block
 from lpmert.formats.graphs import GraphText, Links
 from lpmert.formats.lattices import load_lattices
-from lpmert.formats.rows import read_block
 from lpmert.registry import FORMATS
 
 COMPACT = """one\x20

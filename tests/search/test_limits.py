@@ -26,8 +26,7 @@ from searches import RATIOS, SUMS, many_more, peak_of
 
 import lpmert
 from lpmert import NBest, Result, Status, limits
-from lpmert.formats.arrays import read_npz
-from lpmert.formats.tables import write_table
+from lpmert.formats.tables import read_npz, write_table
 from lpmert.limits import Deadline, Interrupts, OutOfTime, heeding
 from lpmert.lines.descents import Descents
 from lpmert.methods.cells import Cells
