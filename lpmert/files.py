@@ -74,7 +74,7 @@ def _damaged(path: str | Path, why: object) -> DataError:
 
 STDIN = "-"
 
-_BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 _pipes: ContextVar[dict[object, bytes] | None] = ContextVar("pipes", default=None)
 """The content of each pipe, by its device and node, and of `STDIN`."""
@@ -109,7 +109,7 @@ def _opened(path: str | Path) -> BinaryIO:
 def _content_of(source: BinaryIO, most: float = math.inf) -> bytes:
     """Return the bytes of a stream up to a block beyond `most`; limits of time and memory hold on the way."""
     content = io.BytesIO()
-    while content.tell() <= most and (block := source.read(_BLOCK_BYTES)):  # in blocks: its own size may be wrong
+    while content.tell() <= most and (block := source.read(BLOCK_BYTES)):  # in blocks: its own size may be wrong
         checkpoint()
         room_for(len(block), "reading")
         content.write(block)
@@ -361,7 +361,7 @@ class Bytes(NamedTuple):
 def blocks_of_bytes(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
     """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` for one that is too long."""
     most, first = LONGEST_LINE, 1
-    while data := stream.read(min(_BLOCK_BYTES, most)):
+    while data := stream.read(min(BLOCK_BYTES, most)):
         checkpoint()
         if not data.endswith(b"\n"):
             data += stream.readline(most + 1)
