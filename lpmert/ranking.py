@@ -505,9 +505,9 @@ class Maximizing:
 
     def _settle(self) -> bool:
         """Search a cone that doubles cannot decide, in exact arithmetic (O4); return false if time runs out."""
-        links, shares, own, undecided, ahead, rest, number = self.core.take_leaf()
+        root, path, path_shares, undecided, ahead, rest, number = self.core.take_leaf()
         records: list[Record] = []
-        rays = _exact_rays(links, shares, own, self._dimensions)
+        rays = _exact_rays(roots(self._dimensions, self.nonnegative)[root], path, path_shares)
         queries = {query for query, *_ in undecided.tolist()}
         planes: dict[tuple[int, ...], _Pairs] = {}
         tied: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -582,19 +582,16 @@ class Maximizing:
             self._consider(solved[0])
 
 
-def _exact_rays(links: IntArray, shares: FloatArray, own: IntArray, dimensions: int) -> list[list[int]]:
-    made: list[tuple[list[int], int]] = []  # integers, and the exponent of the power of 2 that divides them
-    for (first, second, axis), share in zip(links.tolist(), shares.tolist(), strict=True):
-        if first < 0:
-            signed = -1 if axis < 0 else 1
-            made.append(([signed if j == (axis if axis >= 0 else -1 - axis) else 0 for j in range(dimensions)], 0))
-            continue
+def _exact_rays(signs: Sequence[int], path: IntArray, shares: FloatArray) -> list[list[int]]:
+    """Return the rays, as integers, of the cone at the end of a path of splits, the last one first, from a root."""
+    rays = [([sign * (i == j) for j in range(len(signs))], 0) for i, sign in enumerate(signs)]  # over powers of 2
+    for (above, below, replaced), share in zip(path[::-1].tolist(), shares[::-1].tolist(), strict=True):
         part, whole = share.as_integer_ratio()
-        (a, p), (b, q) = made[first], made[second]
+        (a, p), (b, q) = rays[above], rays[below]
         common = max(p, q)
         mixed = [(part * x << common - p) + ((whole - part) * y << common - q) for x, y in zip(a, b, strict=True)]
-        made.append((mixed, common + whole.bit_length() - 1))
-    return [made[i][0] for i in own.tolist()]
+        rays[replaced] = mixed, common + whole.bit_length() - 1
+    return [ray for ray, _ in rays]
 
 
 def _replaced(items: list[_Item], place: int, item: _Item) -> list[_Item]:

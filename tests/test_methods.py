@@ -28,7 +28,7 @@ from searches import assert_closes_on, many_more
 
 import lpmert
 from lpmert import MethodError, Problem, Result, Status
-from lpmert.lines.local_search import DESCENTS
+from lpmert.lines import DESCENTS
 from lpmert.methods import Annealing, Cells, Method, Mira, Och, Pro, RandomSearch, Task
 from lpmert.metrics import LinearFraction
 from lpmert.registry import METHODS

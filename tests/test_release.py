@@ -242,7 +242,7 @@ def test_a_checkout_is_compiled_again_when_a_source_has_changed(tmp_path: Path) 
     python(checkout, "-c", IMPORT)
     before = extension(checkout).read_bytes()
     header = checkout / "lpmert" / "core" / "line_search.hpp"
-    text, begin = header.read_text(), "namespace lpmert::lines {\n"
+    text, begin = header.read_text(), "namespace lpmert {\n"
     assert text.count(begin) == 1
     header.write_text(text.replace(begin, f"{begin}#error on purpose\n"))
     printed = python(checkout, "-c", IMPORT, code=1)

@@ -14,7 +14,7 @@ from benchmarks.lists import by_method, line_search_weights, loss, warm_up
 from benchmarks.plots import legend
 from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds, table_of
-from lpmert.lines.line_search import LineSearch
+from lpmert.lines import LineSearch
 from lpmert.methods.auto import Auto
 from lpmert.methods.beam import Beam, BeamSearch
 from lpmert.methods.direct_search import Och

@@ -15,7 +15,7 @@ from benchmarks.harness import Answer, Benchmark, Objective, Solver, Task
 from benchmarks.lists import by_method, loss, warm_up
 from benchmarks.rows import Row, find
 from benchmarks.tables import Table, number, seconds
-from lpmert.lines.line_search import LineSearch
+from lpmert.lines import LineSearch
 from lpmert.methods.direct_search import Och
 from lpmert.model.nbest import NBest
 

@@ -16,7 +16,7 @@ from benchmarks.simulated import N_TRAIN, SIZE, SMALL, Sentences, loop, of_singl
 from benchmarks.tables import Table, seconds
 from lpmert import Limits, Looped, Region
 from lpmert.errors import FloatArray
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock
 from lpmert.methods.auto import Auto
 from lpmert.methods.beam import Beam
 from lpmert.methods.direct_search import Och

@@ -18,8 +18,7 @@ import numpy as np
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.limits import out_of_time, time_left
-from lpmert.lines.line_search import LossInCore, loss_of_form
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock, Losses, line_search, losses_of
 from lpmert.methods.direct_search import Och
 from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
@@ -85,7 +84,7 @@ class _Sphere:
 
     features: FloatArray
     offsets: IntArray
-    loss: LossInCore
+    loss: Losses
     where: core.SphereRegion
     temperature: float
     piece: int
@@ -93,9 +92,7 @@ class _Sphere:
 
     @property
     def search(self) -> core.LineSearch:
-        return self._searches.get(
-            lambda: core.line_search(np.ascontiguousarray(self.features.T), self.offsets, self.loss)
-        )
+        return self._searches.get(lambda: line_search(self.features, self.offsets, self.loss))
 
 
 def average_weights(
@@ -129,7 +126,7 @@ def average_weights(
     # the core's levels are costs in fixed point, or the loss of all lists
     level_unit = form.unit if form.additive else float(problem.nbest.n_lists)
     piece = max(1, _PIECE // len(features))
-    sphere = _Sphere(features, form.offsets, loss_of_form(form), where, temperature / level_unit, piece)
+    sphere = _Sphere(features, form.offsets, losses_of(form), where, temperature / level_unit, piece)
     first = np.asarray(np.linalg.solve(basis, start), dtype=np.float64)
     burn_in, steps = (max(1, round(effort * count)) for count in (40 + 8 * form.n_features, 100 + 15 * form.n_features))
     workers = workers_for(_STEP_SECONDS * chains * (burn_in + steps) * len(form.features))

@@ -18,8 +18,8 @@ Indices = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 Nodes = NDArray[np.int32]
 
-Losses = tuple[int, Reals, Indices, Reals, Reals]
-"""See `lpmert.lines.line_search.LossInCore`; arrays that are not needed are empty."""
+Losses = Indices | tuple[int, Reals, Reals, Reals]
+"""Costs [M] that add up; or a ratio metric's kind and parameters, statistics [M, K], and their constant [K]."""
 
 SphereRegion = tuple[Reals, Reals, Reals, float]
 """Where circles of weights [d] may go: limits [k, d] @ weights >= 0, and the cosine of basis [D, d] @ weights with a
@@ -46,9 +46,11 @@ class Lists:
 def decode(features: Reals, offsets: Indices, weights: Reals) -> Indices:
     """Return the best row [S] of each list of features [M, D] at weights [D], the first one on ties."""
 
-def worst_cost(features: Reals, offsets: Indices, costs: Indices, weights: Reals, bound: float) -> tuple[int, bool]:
-    """Return the cost of weights [D], by the dearest hypothesis within `bound` of each list's winner, and whether in
-    every list all these hypotheses cost the same.
+def decoded_cost(
+    features: Reals, offsets: Indices, costs: Indices, weights: Reals, bound: float
+) -> tuple[int, int, bool]:
+    """Return the cost of weights [D]; their cost by the dearest hypothesis within `bound` of each list's winner; and
+    whether in every list all these hypotheses cost the same.
     """
 
 def possible_winners(features: Reals, offsets: Indices) -> Indices:
@@ -262,11 +264,6 @@ def line_search(columns: Reals, offsets: Indices, losses: Losses) -> LineSearch:
 def combine(columns: Reals, weights: Reals, scores: Reals) -> None:
     """Write the scores [M] of columns [D, M] at weights [D]."""
 
-def decode_cost(scores: Reals, offsets: Indices, costs: Indices, error: float) -> tuple[int, int]:
-    """Return the cost of decoding scores [M], and in how many lists a hypothesis of another cost scores within `error`
-    of the chosen one.
-    """
-
 def descend(
     search: LineSearch,
     weights: Reals,
@@ -421,13 +418,13 @@ class Ranking:
         Nodes with the largest bound come first; those with the least while open nodes take more than `bytes`.
         """
 
-    def take_leaf(self) -> tuple[Indices, Reals, Indices, Indices, Indices, int, int]:
+    def take_leaf(self) -> tuple[int, Indices, Reals, Indices, Indices, int, int]:
         """Return the node that needs exact arithmetic.
 
-        Returns rays as parents and axis [n, 3], and the share [n] of the first parent; which of these are the cone's
-        [D]; undecided pairs [u, 4] as query, the document's number in `relevant`, document, rival; ahead [R]; the sum
-        of the bounds of queries without such pairs; and the node's number. A ray without parents (-1) is the axis j,
-        or its opposite if the axis is -1 - j.
+        Returns the number of its root; the splits on the path to it, the last one first: the rays above and below and
+        the one replaced [n, 3], and the share [n] of the ray above in the new ray; undecided pairs [u, 4] as query, the
+        document's number in `relevant`, document, rival; ahead [R]; the sum of the bounds of queries without such
+        pairs; and its number.
         """
 
     def recorded(self) -> tuple[Indices, Reals]:

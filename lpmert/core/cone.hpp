@@ -7,7 +7,6 @@
 #pragma once
 
 #include "node.hpp"
-#include "turn.hpp"
 
 namespace lpmert::cells {
 
@@ -226,11 +225,11 @@ class Cones {
         const double *const first = cone.values[first_], *const second = cone.values[second_];
         bool exact_ray = true, exact = true;
         for (Index d = 0; d < n; ++d)
-            exact_ray = exact_ray && lines::two_sum(cone.rays[first_ * n + d], cone.rays[second_ * n + d]).error == 0.0;
+            exact_ray = exact_ray && two_sum(cone.rays[first_ * n + d], cone.rays[second_ * n + d]).error == 0.0;
         double largest = 0.0;
         middle_.resize(cone.ids.size());
         for (Index i = 0; i < cone.n_rows(); ++i) {
-            const lines::Exact sum = lines::two_sum(first[i], second[i]);
+            const Exact sum = two_sum(first[i], second[i]);
             middle_[i] = 0.5 * sum.rounded;
             exact &= sum.error == 0.0 && 2.0 * middle_[i] == sum.rounded;
             largest = std::max(largest, std::abs(middle_[i]));

@@ -11,7 +11,6 @@
 #include "box.hpp"
 #include "cone.hpp"
 #include "propagation.hpp"
-#include "vectors.hpp"
 
 namespace lpmert::cells {
 

@@ -7,10 +7,9 @@
 // rounding leaves no doubt.
 #pragma once
 
-#include "lattice.hpp"
 #include "lists.hpp"
 
-namespace lpmert::lattices {
+namespace lpmert {
 
 // The share of the cone's middle in the points at which the game is played: near a ray, paths that tie at it differ.
 inline constexpr double INWARDS = 0x1p-20;
@@ -282,4 +281,4 @@ class Dominance {
     std::vector<char> sure_;
 };
 
-}  // namespace lpmert::lattices
+}  // namespace lpmert

@@ -11,7 +11,7 @@
 #include "envelope.hpp"
 #include "ratio.hpp"
 
-namespace lpmert::lines {
+namespace lpmert {
 
 inline constexpr double PI = 3.14159265358979323846;
 
@@ -23,27 +23,18 @@ inline double dot(Span<const double> a, Span<const double> b) {
 }
 inline double norm(Span<const double> vector) { return std::sqrt(dot(vector, vector)); }
 
-// Losses as Python passes them: costs [M] if kind is negative, else a ratio metric of statistics [M, K] and a constant.
-struct Losses {
-    Index kind;
-    Span<const double> parameters;
-    Span<const Index> costs;
-    Rows<const double> statistics;
-    Span<const double> constant;
-
-    using Fields = std::tuple<Index, Span<const double>, Span<const Index>, Rows<const double>, Span<const double>>;
-};
-
 // A sum of costs [M]. A level is a whole number.
 class SumOfCosts {
     Index sum = 0;
 
   public:
-    const Span<const Index> costs;
     using Level = Index;
     using Change = Index;
+    using Given = Span<const Index>;
 
-    explicit SumOfCosts(Span<const Index> costs_) : costs(costs_) {}
+    const Given costs;
+
+    SumOfCosts(Given costs_, Index n_rows) : costs(costs_) { check_size(costs.size(), n_rows, "costs"); }
 
     void clear() { sum = 0; }
     void choose(Index row) { sum += costs[row]; }
@@ -63,9 +54,14 @@ class LossOfSums {
     struct Change {
         Row leaving, entering;
     };
+    using Given = std::tuple<Index, Span<const double>, Rows<const double>, Span<const double>>;
 
-    explicit LossOfSums(const Losses& of)
-        : ratio{of.kind, of.parameters, of.statistics, of.constant, {}, {}}, total(ratio.n_columns()) {}
+    LossOfSums(const Given& given, Index n_rows)
+        : ratio(std::apply([](auto... one) { return Ratio{one..., {}, {}}; }, given)), total(ratio.n_columns()) {
+        check_size(ratio.statistics.rows(), n_rows, "the rows of statistics");
+        check_size(ratio.n_columns(), ratio.statistics.columns(), "constant");
+        check_kind(ratio.kind, ratio.parameters.size(), ratio.n_columns());
+    }
 
     void clear() { std::copy(ratio.constant.begin(), ratio.constant.end(), total.begin()); }
     void choose(Index row) { ratio.add(row, total); }
@@ -128,10 +124,7 @@ void sort_events(std::vector<Event<Change>>& events, std::vector<Event<Change>>&
 
 // The best interval of a line: its level, and a t within it.
 template <class Level>
-struct Found {
-    Level level;
-    double at;
-};
+using Found = std::tuple<Level, double>;
 
 // Collects the first choices and the events of all lists on a line, and computes the levels between the events.
 template <class Loss>
@@ -174,32 +167,29 @@ class Sweep {
         }
     }
 
-    // Finish; return the least level within low .. high and the middle of its interval. The middle is taken in the
+    // Finish; find the least level within low .. high and the middle of its interval. The middle is taken in the
     // angle atan(t / scale), which is finite even for unbounded intervals. On ties, the interval with the widest angle
     // wins if `widest`, else the one nearest to 0. Intervals narrower than LEAST_ANGLE count only if there is no other.
     Found<Level> best(double low, double high, double scale, bool widest = false) {
         finish();
-        Found<Level> found{levels[0], low};
-        double merit = -INF;
+        Level least = levels[0];
+        double at = low, merit = -INF;
         for (const double narrowest : {LEAST_ANGLE, 0.0}) {
             bool any = false;
             for (std::size_t e = 0; e < levels.size(); ++e) {
                 const double from = e == 0 ? low : std::clamp(thresholds[e - 1], low, high);
                 const double to = e + 1 == levels.size() ? high : std::clamp(thresholds[e], low, high);
-                if (!(to > from) || (any && levels[e] > found.level)) continue;
+                if (!(to > from) || (any && levels[e] > least)) continue;
                 const double before = std::atan2(from, scale), after = std::atan2(to, scale);
                 const double interval_merit = widest ? after - before : -std::max({from, -to, 0.0});
                 if (after - before < narrowest) continue;
-                if (!any || levels[e] < found.level || interval_merit > merit) {
-                    found = {levels[e], scale * std::tan((before + after) / 2)};
-                    any = true;
-                    merit = interval_merit;
-                }
+                if (any && levels[e] == least && interval_merit <= merit) continue;
+                least = levels[e], at = scale * std::tan((before + after) / 2);
+                any = true, merit = interval_merit;
             }
             if (any) break;
         }
-        found.at = std::clamp(found.at, low, high);
-        return found;
+        return {least, std::clamp(at, low, high)};
     }
 };
 
@@ -218,7 +208,10 @@ class Lines {
     Reals intercepts, slopes;
 
     Lines(Rows<const double> columns_, Span<const Index> offsets_)
-        : columns(columns_), offsets(offsets_), intercepts(n_rows()), slopes(n_rows()) {}
+        : columns(columns_), offsets(offsets_), intercepts(n_rows()), slopes(n_rows()) {
+        check_offsets(offsets, n_rows(), "offsets");
+        if (n_rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("columns has too many hypotheses");
+    }
 
     Index n_lists() const { return offsets.size() - 1; }
     Index n_rows() const { return columns.columns(); }
@@ -257,8 +250,8 @@ class LineSearch : public Lines {
 
     const Loss loss;
 
-    LineSearch(Rows<const double> columns_, Span<const Index> offsets_, Loss loss_)
-        : Lines(columns_, offsets_), loss(loss_), right(loss), left(loss) {}
+    LineSearch(Rows<const double> columns_, Span<const Index> offsets_, const typename Loss::Given& losses)
+        : Lines(columns_, offsets_), loss(losses, n_rows()), right(loss), left(loss) {}
 
     Level at(Span<const double> weights) {
         score(weights);
@@ -267,12 +260,11 @@ class LineSearch : public Lines {
         return right.level();
     }
 
-    std::tuple<Level, double> along(Span<const double> weights, Span<const double> direction, double low, double high,
-                                    double scale) {
+    Found<Level> along(Span<const double> weights, Span<const double> direction, double low, double high,
+                       double scale) {
         score(weights);
         turn_to(direction);
-        const auto [level, at] = step(low, high, scale);
-        return {level, at};
+        return step(low, high, scale);
     }
 
     // The first call sorts the rows of each list by each feature.
@@ -286,13 +278,12 @@ class LineSearch : public Lines {
         if (orders.empty()) sort_by_features();
         tops.clear();
         for (Index s = 0; s < n_lists(); ++s) tops.push_back(intercepts[best(intercepts, s)]);
-        Index chosen = -1;
-        Found<Level> least{};
+        std::tuple<Index, Level, double> best{-1, {}, 0.0};
         for (const Index d : coordinates) {
-            const Found<Level> found = coordinate_step(d, ranges[d][0], ranges[d][1], scale);
-            if (chosen < 0 || found.level < least.level) chosen = d, least = found;
+            const auto [level, at] = coordinate_step(d, ranges[d][0], ranges[d][1], scale);
+            if (std::get<0>(best) < 0 || level < std::get<1>(best)) best = {d, level, at};
         }
-        return {chosen, least.level, least.at};
+        return best;
     }
 
     std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
@@ -321,7 +312,7 @@ class LineSearch : public Lines {
         }
     }
 
-    // Return the best step on the line intercepts + t slopes; see Surface::best.
+    // Return the best step on the line intercepts + t slopes; see Sweep::best.
     Found<Level> step(double low, double high, double scale, bool widest = false) {
         right.clear();
         each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
@@ -395,4 +386,4 @@ class LineSearch : public Lines {
     Envelope envelope;
 };
 
-}  // namespace lpmert::lines
+}  // namespace lpmert

@@ -5,11 +5,11 @@
 // each position with the document of largest gain that these ranks allow (O1). A cone is split on an edge where two
 // documents tie. The new ray is an exact mixture of the two old rays, with a share that is a double; its weights are
 // rounded, within a bound that grows with the level of the ray (O2).
-#include <cfloat>
 #include <map>
+#include <optional>
 
 #include "binding.hpp"
-#include "turn.hpp"
+#include "envelope.hpp"
 
 namespace lpmert {
 
@@ -27,12 +27,10 @@ struct Pair {
     Row document, rival;
 };
 
-// A ray of a cone: an axis (level 0), or the exact mixture share * first + (1 - share) * second.
+// A ray of a cone: an axis (level 0), or a mixture of two rays of lower levels.
 struct Ray {
     Reals weights;  // rounded
-    Index level = 0, axis = 0;
-    double share = 0.0;
-    std::shared_ptr<const Ray> first, second;
+    Index level = 0;
 };
 
 // A node: a cone, its undecided pairs, the rival's lead at each ray [pair, ray] (NaN if rounding may hide it), the
@@ -72,9 +70,8 @@ class Ranking {
     Index best = -1, proposed = -1;  // values of the incumbent, and of the best candidate
     Index counted = 0;               // queries that count
     Reals candidate;                 // weights that look better than all before
-    Node leaf_node;                  // to be closed by exact arithmetic
+    std::optional<Node> leaf;        // to be closed by exact arithmetic
     Node part;                       // being opened; its memory is reused
-    bool has_leaf = false;
     Matrix<Index> splits{{}, 4};
     Reals split_shares;
 
@@ -152,8 +149,8 @@ class Ranking {
         check_size(y.size(), gains.size(), "y");
         const auto earlier = [&](const Event& a, const Event& b) {
             if (std::abs(a.at - b.at) > CLEAR * (a.at + b.at)) return a.at < b.at;
-            const auto vertex = [&](Row d) { return lines::Vertex{x[d], y[d]}; };
-            return lines::turn(vertex(a.first), vertex(a.second), vertex(b.first), vertex(b.second)) > 0;
+            const auto vertex = [&](Row d) { return Vertex{x[d], y[d]}; };
+            return turn(vertex(a.first), vertex(a.second), vertex(b.first), vertex(b.second)) > 0;
         };
         Index total = 0;
         std::vector<Event> events, changes, jumps;
@@ -194,9 +191,7 @@ class Ranking {
         check_size(signs.size(), dimensions, "signs");
         Node node;
         for (Index j = 0; j < dimensions; ++j) {
-            Ray ray;
-            ray.axis = signs[j] < 0.0 ? -1 - j : j;
-            ray.weights.assign(dimensions, 0.0);
+            Ray ray{Reals(dimensions)};
             ray.weights[j] = signs[j] < 0.0 ? -1.0 : 1.0;
             node.rays.push_back(std::make_shared<const Ray>(std::move(ray)));
         }
@@ -233,13 +228,13 @@ class Ranking {
     void raise(Index units) { best = std::max(best, units); }
     Index open_nodes() const { return static_cast<Index>(open_by_bound.size()); }
     Index open_bound() const {
-        return std::max(has_leaf ? leaf_node.total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
+        return std::max(leaf ? leaf->total : 0, open_by_bound.empty() ? 0 : open_by_bound.rbegin()->first);
     }
 
     // If open nodes take too much memory, those with the least bound come first, as they are closed soonest.
     Reals advance(Index budget, Index bytes) {
         candidate.clear();
-        while (budget > 0 && !open_by_bound.empty() && !has_leaf && candidate.empty()) {
+        while (budget > 0 && !open_by_bound.empty() && !leaf && candidate.empty()) {
             const auto next =
                 open_bytes > static_cast<std::size_t>(bytes) ? open_by_bound.begin() : std::prev(open_by_bound.end());
             Node node = std::move(next->second);
@@ -254,42 +249,34 @@ class Ranking {
         return candidate;
     }
 
-    bool needs_exact() const { return has_leaf; }
+    bool needs_exact() const { return leaf.has_value(); }
 
     std::tuple<Matrix<Index>, Reals> recorded() const { return {splits, split_shares}; }
 
-    // The node that doubles cannot decide; parents of rays come before these.
-    std::tuple<Matrix<Index>, Reals, Indices, Matrix<Index>, Indices, Index, Index> take_leaf() {
-        if (!has_leaf) throw std::invalid_argument("no node needs exact arithmetic");
-        std::vector<const Ray*> order;
-        const auto number = [&](const Ray* ray) {
-            return static_cast<Index>(std::find(order.begin(), order.end(), ray) - order.begin());
-        };
-        for (const auto& ray : leaf_node.rays) list(ray.get(), order);
-        Matrix<Index> links{{}, 3}, undecided{{}, 4};
+    // The node that doubles cannot decide.
+    std::tuple<Index, Matrix<Index>, Reals, Matrix<Index>, Indices, Index, Index> take_leaf() {
+        if (!leaf) throw std::invalid_argument("no node needs exact arithmetic");
+        const Node node = std::move(*leaf);
+        leaf.reset();
+        Index root = node.number;
+        Matrix<Index> path{{}, 3}, undecided{{}, 4};
         Reals shares;
-        for (const Ray* ray : order) {
-            links.append(
-                {ray->first ? number(ray->first.get()) : -1, ray->second ? number(ray->second.get()) : -1, ray->axis});
-            shares.push_back(ray->share);
+        while (splits.rows() > 0 && root >= splits.items[1]) {  // every split numbers two nodes
+            const Index k = (root - splits.items[1]) / 2;
+            const Index* const split = splits.items.data() + 4 * k;
+            path.append({split[2], split[3], split[root == split[1] ? 3 : 2]});
+            shares.push_back(split_shares[k]);
+            root = split[0];
         }
-        Indices of_cone;
-        for (const auto& ray : leaf_node.rays) of_cone.push_back(number(ray.get()));
-        Index rest = leaf_node.total, last = -1;
-        for (const Pair& pair : leaf_node.pairs) {  // pairs are sorted by query
+        Index rest = node.total, last = -1;
+        for (const Pair& pair : node.pairs) {  // pairs are sorted by query
             const Index q = query[pair.document];
             undecided.append({q, pair.document, rows[pair.document], pair.rival});
-            if (q != last) rest -= leaf_node.bounds[q];
+            if (q != last) rest -= node.bounds[q];
             last = q;
         }
-        has_leaf = false;
-        return {std::move(links),
-                std::move(shares),
-                std::move(of_cone),
-                std::move(undecided),
-                Indices(leaf_node.ahead.begin(), leaf_node.ahead.end()),
-                rest,
-                leaf_node.number};
+        Indices ahead(node.ahead.begin(), node.ahead.end());
+        return {root, std::move(path), std::move(shares), std::move(undecided), std::move(ahead), rest, node.number};
     }
 
   private:
@@ -370,21 +357,13 @@ class Ranking {
         return static_cast<Row>(std::min(before[1], k));
     }
 
-    // Append a ray, after its ancestors, unless it is there already.
-    static void list(const Ray* ray, std::vector<const Ray*>& order) {
-        if (std::find(order.begin(), order.end(), ray) != order.end()) return;
-        if (ray->first) list(ray->first.get(), order);
-        if (ray->second) list(ray->second.get(), order);
-        order.push_back(ray);
-    }
-
     // The cut-off: nodes with a bound of at most this are closed.
     Index cut_off() const { return best + TOLERANCE * counted; }
 
     // The rounding error of a lead at a ray of this level (O2): a lead at least as large is certain.
     double doubt(Index level) const {
         if (level > MOST_LEVELS) return INF;
-        return level == 0 ? 0.0 : lines::HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
+        return level == 0 ? 0.0 : HALF_ULP * static_cast<double>(8 * level + 3 * (dimensions + 1));
     }
     double lead(const Ray& ray, const Pair& pair) const {
         const double* const document = features[rows[pair.document]].data();
@@ -474,8 +453,7 @@ class Ranking {
     void branch(Node node) {
         const std::size_t chosen = choose(node);
         if (chosen == node.pairs.size()) {
-            leaf_node = std::move(node);
-            has_leaf = true;
+            leaf = std::move(node);
             return;
         }
         const Pair pair = node.pairs[chosen];
@@ -503,7 +481,7 @@ class Ranking {
         // Round the larger share first; the smaller one is then exactly the rest of 1.
         const double share = tie >= 0.5 ? tie : 1 - (1 - tie);
         const auto &first = node.rays[above], &second = node.rays[below];
-        Ray mixture{{}, std::max(first->level, second->level) + 1, 0, share, first, second};
+        Ray mixture{{}, std::max(first->level, second->level) + 1};
         for (Index j = 0; j < dimensions; ++j)
             mixture.weights.push_back(share * first->weights[j] + (1 - share) * second->weights[j]);
         const auto ray = std::make_shared<const Ray>(std::move(mixture));

@@ -18,7 +18,6 @@ constexpr double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8
 constexpr int LARGEST_POWER = 22;             // 10**22 is the largest power of ten that a double holds exactly
 constexpr int MOST_DIGITS = 19;               // all numbers with so many digits fit into 64 bits
 constexpr std::size_t LONGEST = 63;           // bytes of a number; Python reads longer ones
-constexpr int LARGEST_EXPONENT = 999;         // written behind an e
 constexpr std::size_t MOST_OF_COUNT = 18;     // digits of a count, as in all formats
 constexpr std::size_t LONGEST_CELL = 131072;  // Python's csv rejects longer ones
 constexpr std::string_view BLANKS = " \t";
@@ -30,47 +29,27 @@ enum Cell : int { NUMBER, COUNT, WORD, TEXT, SKIPPED, N_CELLS };
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Whether a text spells a plain number below 2**53; if so, set the nearest double. Integers up to 2**53 and powers of
-// ten up to 10**22 are doubles, so one product or quotient of them is rounded once and correctly (W. D. Clinger, How to
-// read floating point numbers accurately, PLDI 1990). Numbers with more digits are converted by Python.
+// ten up to 10**22 are doubles, so one quotient of them is rounded once and correctly (W. D. Clinger, How to read
+// floating point numbers accurately, PLDI 1990). Numbers with more digits or an exponent are converted by Python.
 bool number_of(std::string_view text, double& value) {
     if (text.size() > LONGEST) return false;
     const char *at = text.data(), *const end = at + text.size();
     const bool negative = at != end && *at == '-';
     if (at != end && (*at == '-' || *at == '+')) ++at;
     std::uint64_t digits = 0;
-    int n_digits = 0, power = 0;
-    bool any = false;
-    const auto take = [&](int step) {
-        for (; at != end && is_digit(*at); ++at) {
-            any = true;
-            power += step;
-            if (n_digits == 0 && *at == '0') continue;
-            if (++n_digits <= MOST_DIGITS) digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
-        }
-    };
-    take(0);
-    if (at != end && *at == '.') {
-        ++at;
-        take(-1);
+    int n_digits = 0, n_behind = 0;
+    bool any = false, point = false;
+    for (; at != end && (is_digit(*at) || (*at == '.' && !point)); ++at) {
+        point = point || *at == '.';
+        if (*at == '.') continue;
+        any = true;
+        n_behind += point;
+        if (n_digits == 0 && *at == '0') continue;
+        if (++n_digits <= MOST_DIGITS) digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
     }
-    if (!any) return false;
-    if (at != end && (*at == 'e' || *at == 'E')) {
-        ++at;
-        const bool below = at != end && *at == '-';
-        if (at != end && (*at == '-' || *at == '+')) ++at;
-        if (at == end) return false;
-        int written = 0;
-        for (; at != end && is_digit(*at); ++at) {
-            written = 10 * written + (*at - '0');
-            if (written > LARGEST_EXPONENT) return false;
-        }
-        power += below ? -written : written;
-    }
-    if (at != end) return false;
-    if (n_digits <= MOST_DIGITS && digits <= static_cast<std::uint64_t>(EXACT_INTEGERS) && power >= -LARGEST_POWER &&
-        power <= LARGEST_POWER) {
-        const double whole = static_cast<double>(digits);
-        value = power < 0 ? whole / POWERS[-power] : whole * POWERS[power];
+    if (any && at == end && n_digits <= MOST_DIGITS && digits <= static_cast<std::uint64_t>(EXACT_INTEGERS) &&
+        n_behind <= LARGEST_POWER) {
+        value = static_cast<double>(digits) / POWERS[n_behind];
         if (negative) value = -value;
     } else {
         char copy[LONGEST + 1];
@@ -78,11 +57,8 @@ bool number_of(std::string_view text, double& value) {
         copy[text.size()] = '\0';
         char* stop = nullptr;
         value = PyOS_string_to_double(copy, &stop, nullptr);
-        if (PyErr_Occurred() != nullptr) {
-            PyErr_Clear();
-            return false;
-        }
-        if (stop != copy + text.size()) return false;
+        if (PyErr_Occurred() != nullptr) PyErr_Clear();
+        if (stop != copy + text.size() || text.empty()) return false;
     }
     return value < EXACT_INTEGERS && value > -EXACT_INTEGERS;
 }

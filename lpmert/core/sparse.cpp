@@ -29,7 +29,7 @@ struct SparseRows {
 class FeatureLines {
     Span<const Index> offsets;
     Indices list_of;  // [M]: the list of every row
-    lines::Envelope envelope;
+    Envelope envelope;
     Reals slopes, intercepts;  // of a list: values of the feature, and scores plus `step` times these
 
     // Call each(first row, number of rows) for every list with an entry, and return these lists. Raises ValueError

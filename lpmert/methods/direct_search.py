@@ -17,8 +17,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.lines.line_search import LatticeLineSearch, LineSearch, space_of
-from lpmert.lines.local_search import DESCENTS, Clock, Restarts, local_optima, loss_at, powell, random_weights
+from lpmert.lines import DESCENTS, Clock, LineSearch, Restarts, Space, local_optima, loss_at, powell, random_weights
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -52,7 +51,7 @@ class Och(Comparator):
     takes_lattices: ClassVar[bool] = True
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
-        search = LatticeLineSearch(problem) if isinstance(problem, LatticeProblem) else LineSearch(problem.canonical)
+        search = LineSearch.of(problem)
         restarts = Restarts(DESCENTS[self.directions], self.restarts)
         optima = local_optima(problem, search, restarts, start, seed, clock)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
@@ -287,7 +286,7 @@ class RandomSearch(Comparator):
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         rng = np.random.default_rng(seed)
-        space = space_of(problem)
+        space = Space.of(problem)
         best = random_weights(space, rng) if start is None else start
         clock.keep(best)
         for _ in range(self.draws):
@@ -316,7 +315,7 @@ class NelderMead(Comparator):
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         rng = np.random.default_rng(seed)
-        space = space_of(problem)
+        space = Space.of(problem)
         first = problem.canonical.interior if start is None else start
         starts = [1.0 / space.spread if first is None else first]
         starts += [random_weights(space, rng) for _ in range(self.restarts)]
@@ -394,7 +393,7 @@ class Tpe(Comparator):
             import optuna
         except ImportError as error:
             raise MethodError("optuna is not installed; pip install 'lpmert[tpe]'") from error
-        spread = space_of(problem).spread
+        spread = Space.of(problem).spread
         names = [str(d) for d in range(len(spread))]
 
         def loss(trial: Trial) -> float:

@@ -25,7 +25,7 @@ from lpmert.configurable import option
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.limits import checked, checkpoint
-from lpmert.lines.descents import Descents, descend
+from lpmert.lines import Descents, descend
 from lpmert.methods.choices import (
     ROUNDS,
     SLICE,

@@ -22,7 +22,7 @@ import numpy as np
 from lpmert import core
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock
 from lpmert.methods.surrogate_losses import lists_of, own_losses
 from lpmert.metrics.base import AdditiveMetric, Metric, check_statistics, losses_of_totals, metric_of
 from lpmert.model.nbest import NBest

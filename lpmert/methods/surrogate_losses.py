@@ -20,7 +20,7 @@ import numpy as np
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.limits import out_of_time
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock
 from lpmert.metrics.base import AdditiveMetric, Bleu, LinearFraction, Metric, losses_of_totals
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem

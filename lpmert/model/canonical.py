@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, NewType, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.core import INFINITE_COST, decode, worst_cost
+from lpmert.core import INFINITE_COST, decode, decoded_cost
 from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
 from lpmert.metrics.base import Metric, SumFraction, fraction_of
 from lpmert.model.region import Reduction
@@ -376,7 +376,8 @@ class Canonical:
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return the cost of weights [d] and True, or their cost at worst and False if rounding leaves it open."""
         spread = None if self.rounding is None else self.rounding.spread
-        return worst_cost(*self.lists, weights, rounding_bound(weights, self.reach, spread))
+        _, worst, clear = decoded_cost(*self.lists, weights, rounding_bound(weights, self.reach, spread))
+        return worst, clear
 
     def strict_cost(self, weights: FloatArray) -> int | None:
         """Return the cost of weights [d] in exact arithmetic; `None` if a tie between unequal costs decides it."""

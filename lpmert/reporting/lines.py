@@ -10,7 +10,7 @@ import numpy as np
 
 from lpmert.errors import FloatArray, IntArray
 from lpmert.limits import checkpoint
-from lpmert.lines.line_search import LatticeLineSearch, lists_with_costs
+from lpmert.lines import Space, envelope, line_search
 from lpmert.metrics.base import AdditiveMetric, losses_of_totals
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.presolve import fixed_point
@@ -64,7 +64,7 @@ def _totals(first: FloatArray, changes: FloatArray) -> FloatArray:
 
 def _of_lists(problem: Problem) -> Lines:
     features, offsets, statistics = problem.as_given()
-    search = lists_with_costs(features, offsets, np.zeros(len(features), dtype=np.int64))
+    search = line_search(features, offsets, np.zeros(len(features), dtype=np.int64))
     numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     metric, costs = problem.metric, None
     if isinstance(metric, AdditiveMetric):  # in fixed point, sums are exact
@@ -88,13 +88,13 @@ def _of_lists(problem: Problem) -> Lines:
 
 
 def _of_lattices(problem: LatticeProblem) -> Lines:
-    search, scales = LatticeLineSearch(problem), problem.coordinates.scales
+    scales = problem.coordinates.scales
 
     def row(weights: FloatArray, direction: FloatArray) -> Row:
         first, thresholds, changes = np.zeros(0), [], []
         for number in range(problem.lattices.n_lists):
             checkpoint()
-            *_, starts, ways = search.envelope(number, weights / scales, direction / scales)
+            *_, starts, ways = envelope(problem.graphs[number], weights / scales, direction / scales)
             begin, end = int(np.searchsorted(starts, -1.0, "right")), int(np.searchsorted(starts, 1.0, "left"))
             won = np.array([problem.statistics(number, way) for way in ways[begin - 1 : max(begin, end)]])
             first = first + won[0] if number else won[0]
@@ -106,7 +106,7 @@ def _of_lattices(problem: LatticeProblem) -> Lines:
         return Row(found[order], totals[:, 0] if problem.additive else losses_of_totals(problem.metric, totals))
 
     links = sum(len(graph.sources) for graph in problem.graphs)
-    return Lines(np.asarray(search.spread / scales), _rows(8_000_000, links, 127), row)
+    return Lines(np.asarray(Space.of(problem).spread / scales), _rows(8_000_000, links, 127), row)
 
 
 def windows(lines: Lines, weights: FloatArray) -> dict[str, FloatArray]:

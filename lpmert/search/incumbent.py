@@ -22,9 +22,21 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray
 from lpmert.limits import OutOfTime, checkpoint, heeding, out_of_time
-from lpmert.lines.descents import DEFAULT_BUDGET, Descents, descend, even_basis
-from lpmert.lines.line_search import LatticeLineSearch, LineSearch, Space
-from lpmert.lines.local_search import Clock, Restarts, greedy, local_optima, loss_at, random_weights, start_weights
+from lpmert.lines import (
+    DEFAULT_BUDGET,
+    Clock,
+    Descents,
+    LineSearch,
+    Restarts,
+    Space,
+    descend,
+    even_basis,
+    greedy,
+    local_optima,
+    loss_at,
+    random_weights,
+    start_weights,
+)
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem
@@ -185,7 +197,7 @@ def _space_of(problem: Problem | LatticeProblem) -> tuple[Space, FloatArray, Cal
     Over lattices the axes are those of the features, scaled to the same spread.
     """
     if isinstance(problem, LatticeProblem):
-        paths = LatticeLineSearch(problem)
+        paths = Space.of(problem)
         return paths, np.diag(1.0 / paths.spread), lambda weights: loss_at(problem, weights)
     form = problem.canonical
     axes = even_basis(form.features, form.offsets, _RIDGE)

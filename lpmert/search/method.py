@@ -19,7 +19,7 @@ import numpy as np
 from lpmert.configurable import Configurable
 from lpmert.errors import FloatArray
 from lpmert.limits import out_of_time
-from lpmert.lines.local_search import Clock, start_weights
+from lpmert.lines import Clock, start_weights
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, Catalogue
 from lpmert.model.problem import Problem

@@ -18,7 +18,6 @@ from lpmert import DataError, Lattices, Linear, NBest, Problem, Region, core
 from lpmert.comparing import averaging
 from lpmert.comparing.averaging import AGREEMENT, average_weights
 from lpmert.comparing.cross_validation import shares
-from lpmert.lines.line_search import ADDITIVE, LossInCore
 from lpmert.methods import Averaging, Och
 from lpmert.metrics.base import metric_by_name
 from lpmert.model.canonical import CallerWeights
@@ -237,8 +236,7 @@ def test_a_step_reaches_exactly_the_angles_within_limits_and_cap(seed, capped):
         within = min(limits @ weights)
         return min(within, cosine(middle, basis @ weights) - least) if capped else within
 
-    loss = LossInCore(ADDITIVE, np.empty(0), np.zeros(2, dtype=np.int64), np.empty((2, 0)), np.empty(0))
-    search = core.line_search(np.ones((4, 2)), np.array([0, 2]), loss)  # all weights cost the same
+    search = core.line_search(np.ones((4, 2)), np.array([0, 2]), np.zeros(2, dtype=np.int64))  # all cost the same
     region, reached = (limits, basis, middle if capped else np.empty(0), least), []
     for draw in np.linspace(0.0, 1.0, 801):
         weights, path = w.copy(), np.empty((1, 4))

@@ -15,7 +15,7 @@ from shared import librispeech, needs_shared, train_choices
 
 from lpmert import NBest, Problem
 from lpmert.errors import FloatArray
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock
 from lpmert.methods import Annealing
 from lpmert.methods.surrogate_losses import SCHEDULES, AllHypotheses, annealed, risk_of, with_prior
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta, precision, recall

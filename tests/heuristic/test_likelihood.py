@@ -17,7 +17,7 @@ import lpmert.methods.surrogate_losses as surrogate
 from lpmert import MethodError, NBest, Problem, Region
 from lpmert.errors import FloatArray
 from lpmert.limits import Deadline
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock
 from lpmert.methods import CmaEs, Comparator, Grid, Likelihood, Mira, NelderMead, Pro, RandomSearch, Tpe
 from lpmert.methods.surrogate_losses import AllHypotheses, lists_of, mira_passes, negative_log_likelihood, with_prior
 from lpmert.metrics import Bleu, Metric, SumOfLosses, f_beta

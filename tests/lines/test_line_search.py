@@ -17,9 +17,7 @@ from shared import needs_shared, swahili
 
 import lpmert
 from lpmert import Hypergraphs, Lattices, MethodError, NBest, Problem, Region, core, minimize
-from lpmert.lines.descents import descend
-from lpmert.lines.line_search import LatticeLineSearch, LineSearch, lists_with_costs
-from lpmert.lines.local_search import DESCENTS, LEAST_STARTS, Clock, Restarts, local_optima, powell
+from lpmert.lines import DESCENTS, LEAST_STARTS, Clock, LineSearch, Restarts, descend, line_search, local_optima, powell
 from lpmert.methods import Och, Stabilised
 from lpmert.methods.direct_search import BEST, Iteration
 from lpmert.model.canonical import Canonical
@@ -87,7 +85,7 @@ def level_at(problem, weights):
     ("high", "score", "ends"), [(np.inf, 4, (1, 3)), (0.0, 3, (-np.inf, -1)), (-3.0, 3, (-np.inf, -3))]
 )
 def test_line_search_reaches_the_scores_that_travatar_asserts(high, score, ends):
-    search = lists_with_costs(*lists_of(TRAVATAR))
+    search = line_search(*lists_of(TRAVATAR))
     assert search.at(AXES[0]) == 20 - 2
     level, t = search.along(*AXES, -np.inf, high, 1.0)
     assert level == search.at(AXES[0] + t * AXES[1]) == 20 - score
@@ -188,7 +186,7 @@ def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
     """Between the first events and after the last; `reporting/test_lines.py` holds their losses to decoding."""
     slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
     features, offsets = np.column_stack([-slopes * slopes, slopes]), np.array([0, len(slopes)])
-    start, thresholds, leaving, entering = lists_with_costs(features, offsets, slopes.astype(int)).events(*AXES)
+    start, thresholds, leaving, entering = line_search(features, offsets, slopes.astype(int)).events(*AXES)
     order = np.argsort(thresholds)
     assert [*slopes[start], *slopes[entering[order]]] == list(range(-200, 201))
     assert slopes[leaving[order]].tolist() == list(range(-200, 200))
@@ -368,7 +366,7 @@ def test_a_line_search_finds_the_least_loss_of_all_derivations_on_the_line(drawi
         graphs = drawn(drawing, seed, 3, 3)
         lists, summed = lists_of_all_ways(graphs, metric)
         problem, rng = LatticeProblem(graphs, metric), np.random.default_rng(seed)
-        search = LatticeLineSearch(problem)
+        search = LineSearch.of(problem)
         weights, direction = rng.normal(size=3), rng.normal(size=3)
         # the search works on features times powers of two, which its coordinates undo
         begin, along = problem.to_canonical(weights), problem.to_canonical(direction)
@@ -394,7 +392,7 @@ def test_a_line_search_finds_the_least_loss_of_all_derivations_on_the_line(drawi
 def test_a_line_keeps_to_the_region() -> None:
     problem = LatticeProblem(drawn("lattices", 3, 5, 3), region=Region(nonnegative=True))
     weights, direction = np.ones(3), np.array([1.0, -1.0, 0.25])
-    step = LatticeLineSearch(problem).along(weights, direction)
+    step = LineSearch.of(problem).along(weights, direction)
     assert (problem.to_caller(weights + step.t * direction) >= 0).all()
 
 

@@ -28,7 +28,7 @@ import lpmert
 from lpmert import DataError, MethodError, Problem, Status, core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.limits import OutOfTime
-from lpmert.lines.descents import DEFAULT_BUDGET, descend
+from lpmert.lines import DEFAULT_BUDGET, descend
 from lpmert.methods import Groups, Incumbent, Mip
 from lpmert.methods.enumeration import attainable_selections, critical_directions
 from lpmert.methods.groups import independent_parts

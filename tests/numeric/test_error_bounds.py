@@ -87,7 +87,7 @@ def test_a_lead_is_clear_beyond_what_both_features_may_be_off_and_at_the_bound_o
     assert _decoded(_lists(np.array([[1.0], [2.0]])), np.zeros(1)) == (0, False)  # a tie at no weights
     features, offsets, costs = np.array([[1.0], [0.5], [0.25]]), np.array([0, 3]), np.array([1, 2, 4])
     for bound, expected in ((0.5, (2, False)), (0.49, (1, True)), (0.75, (4, False))):
-        assert core.worst_cost(features, offsets, costs, np.array([1.0]), bound) == expected
+        assert core.decoded_cost(features, offsets, costs, np.array([1.0]), bound) == (1, *expected)
 
 
 @pytest.mark.parametrize("flat", [1e-3, 1e-5, 1e-6, 1e-7])

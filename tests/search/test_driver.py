@@ -21,7 +21,7 @@ from searches import many_more, short_descent
 import lpmert
 from lpmert import Lattices, Limits, NBest, Region, Status
 from lpmert.limits import Allowance
-from lpmert.lines.local_search import Clock
+from lpmert.lines import Clock
 from lpmert.methods import Comparator, Found, Incumbent, LpMert, cell_nodes, choices
 from lpmert.methods.cell_nodes import NodeSearch
 from lpmert.methods.cells import Cells, CellsSearch

@@ -28,7 +28,7 @@ import lpmert
 from lpmert import NBest, Result, Status, limits
 from lpmert.formats.tables import read_npz, write_table
 from lpmert.limits import Deadline, Interrupts, OutOfTime, heeding
-from lpmert.lines.descents import Descents
+from lpmert.lines import Descents
 from lpmert.methods.cells import Cells
 from lpmert.methods.mip import Mip
 from lpmert.model.problem import Problem
