@@ -21,7 +21,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +33,7 @@ from shared import ROOT
 from written_lists import DIALECTS, Content, content_of, put, small
 
 import lpmert
-from lpmert.cli.loop_file import read_config
+from lpmert.cli.decoder import read_config
 from lpmert.cli.main import COMMANDS
 from lpmert.formats.utterances import read_transcripts
 from lpmert.formats.weights import read_weights
@@ -208,7 +208,7 @@ def readers(folder: Path) -> Iterator[tuple[str, EntryPoint]]:
             [{"x": text} for text in _weights.FORMS.values()],
             lambda place: read_weights(place / "x").values,
         ),
-        "loop": (1, [{"x": loop}], lambda place: read_config(place / "x").closing.close()),
+        "loop": (1, [{"x": loop}], lambda place: read_config(place / "x", ExitStack())),
     }
     everything = [content_of(one) for _, seeds, _ in kinds.values() for files in seeds for one in files.values()]
     kinds["told by content"] = (3, [{"x": one} for one in everything], lambda place: lpmert.read(place / "x"))

@@ -1,5 +1,9 @@
 """`lpmert loop` and `mert`: the weights of a decoder, tuned with the decoder in the loop, or in scripts of Moses.
 
+The TOML file of `lpmert loop` describes the decoder, its first weights, their region, and references. Paths are
+relative to the folder of the file, and programs run there. The keys of [region] are those of options; the keys of
+[decoder] and [loop] are the arguments of the decoder's class and of `lpmert.loop`.
+
 `mert` replaces Moses' `mert`: it has the same flags and files, and also reports a bound.
 """
 
@@ -7,26 +11,47 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import lpmert
-from lpmert.cli import progress, values
-from lpmert.cli.options import argument, command, memory_limit, option, time_limit
+from lpmert.cli.options import (
+    NATURAL,
+    argument,
+    check_keys,
+    column_names,
+    command,
+    memory_limit,
+    option,
+    read_toml,
+    time_limit,
+    values_of,
+)  # fmt: skip
 from lpmert.cli.reports import Picture, looped_report
-from lpmert.cli.running import ExitCode, Output, Quiet, exit_code, interruptible, naming, put, say
-from lpmert.cli.search import WeightsOut
+from lpmert.cli.running import (
+    ExitCode,
+    Quiet,
+    WeightsOutput,
+    exit_code,
+    interruptible,
+    naming,
+    progress_shown,
+    put,
+    say,
+)  # fmt: skip
+from lpmert.cli.search import RegionOptions, options_by_key
 from lpmert.limits import Deadline, Interrupts
 from lpmert.quoting import Unit, listed, number, quoted, shortened
 
 if TYPE_CHECKING:
     from lpmert.errors import FloatArray
-    from lpmert.formats.weights import WeightsFile
+    from lpmert.looping.decoders import Decoder
 
 
 _HEADER_EVERY = 20
@@ -36,9 +61,8 @@ _HEAD = f"{'HeldOut':>10} {'OnPool':>10} {'Angle':>6} {'Pool':>9} {'New':>7} {'D
 
 @command("loop mert.toml --iterations 10 --weights-out weights.txt", heading="Loop")
 def loop(
-    weights: WeightsOut,
     drawn: Picture,
-    out: Output,
+    out: WeightsOutput,
     config: str = argument("CONFIG"),
     folder: str | None = option("DIR", "Folder of the loop.  [default: CONFIG with .loop for .toml]"),
     forget: bool = option("", "Keep nothing on disk.", default=False),
@@ -46,7 +70,7 @@ def loop(
     iterations: int | None = option("N", "At most N decodings."),
     time_limit: float | None = time_limit(),
     memory_limit: int | None = memory_limit(),
-) -> int:
+) -> ExitCode:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
     CONFIG is a TOML file that describes the decoder; see docs/loop.md. Each iteration is saved before the next one
@@ -63,27 +87,19 @@ def loop(
     """
     if forget and (resume or folder is not None):
         raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
-    from lpmert.cli.loop_file import read_config
     from lpmert.reporting import pictures
 
     given = {"iterations": iterations, "time_limit": time_limit, "memory_limit": memory_limit}
-    with weights.delivering(out, drawn.picture) as deliver:
-        found = read_config(config)
-        arguments = {**found.arguments, **{name: value for name, value in given.items() if value is not None}}
-        with found.closing, interruptible() as stop:
-            looped = lpmert.loop(
-                found.decoder,
-                found.weights,
-                **arguments,
-                folder=None if forget else folder or Path(config).with_suffix(".loop"),
-                resume=resume,
-                on_iteration=_table(out),
-            )
+    with out.opened(drawn.picture) as deliver, ExitStack() as programs:
+        arguments = read_config(config, programs)
+        arguments |= {name: value for name, value in given.items() if value is not None}
+        arguments["folder"] = None if forget else folder or Path(config).with_suffix(".loop")
+        with interruptible() as stop:
+            looped = lpmert.loop(**arguments, resume=resume, on_iteration=_table(out))
         for one in looped.warnings:
             say(f"warning: {one}")
-        out.say(looped.reason)
-        text = partial(weights.text, looped.names, looped.weights, None)
-        deliver(looped.to_json, partial(looped_report, looped), text, "")
+        weights = partial(out.text, looped.names, looped.weights, None)
+        deliver(looped.to_json, partial(looped_report, looped), looped.reason, weights)
         drawn.write(lambda: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 
@@ -112,6 +128,103 @@ def _cost(unit: Unit | None, loss: float | None) -> str:
     return f"{text:>{_WIDTH}}"
 
 
+def read_config(path: str | Path, programs: ExitStack) -> dict[str, Any]:
+    """Return the arguments of `lpmert.loop` in the description of a loop; programs: ends those that were started.
+
+    Raises `DataError`, which names the key, and `DecoderError`.
+    """
+    from lpmert.formats.weights import read_weights
+    from lpmert.values import named_weights
+
+    file, document = Path(path), read_toml(path)
+    main = ("weights", "references", "metric", "n", "region", "decoder", "held-out", "loop")
+    check_keys(document, main, file)
+    with naming(str(file)):
+        if "weights" not in document:
+            raise lpmert.DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file")
+        value = document["weights"]
+        weights = named_weights(read_weights(file.parent / value) if isinstance(value, str) else value)
+        found: dict[str, Any] = {"weights": weights}
+        found |= {name: document[name] for name in ("metric", "n") if name in document}
+        references = found["references"] = _references(document, file)
+        if "region" in document:
+            found["region"] = _region_in(_table_in(document, "region"), tuple(weights), file)
+        table = _table_in(document, "decoder")
+        found["decoder"] = _decoder(table, references, weights, file, programs)
+        if "held-out" in document:
+            held_out = _table_in(document, "held-out")
+            check_keys(held_out, ("references", "decoder"), file, "held-out.")
+            references = found["held_out_references"] = _references(held_out, file)
+            changes = _table_in(held_out, "decoder") if "decoder" in held_out else {}
+            no_inputs = {"inputs": None} if "inputs" in table else {}
+            found["held_out"] = _decoder({**table, **no_inputs, **changes}, references, weights, file, programs)
+        settings = document.get("loop", {})
+        others = (*main, "held_out", "held_out_references", "folder", "resume", "on_iteration")
+        check_keys(settings, [name for name in signature(lpmert.loop).parameters if name not in others], file, "loop.")
+        found |= settings
+        return found
+
+
+def _table_in(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = document.get(name)
+    if not isinstance(table, dict):
+        raise lpmert.DataError(f"the table [{name}] is missing")
+    return table
+
+
+def _references(document: Mapping[str, Any], file: Path) -> Any:
+    value = document.get("references")
+    if isinstance(value, str):
+        return file.parent / value
+    if isinstance(value, list) and all(isinstance(path, str) for path in value):
+        return [file.parent / path for path in value]
+    if value is None or isinstance(value, dict):
+        return value
+    raise lpmert.DataError(f"references must be a file or several, not {quoted(value)}")
+
+
+def _region_in(table: Mapping[str, Any], names: Sequence[str], file: Path) -> lpmert.Region | None:
+    known = options_by_key(RegionOptions)
+    del known["cosine"], known["around"]  # the loop sets a cosine for each step
+    try:
+        return RegionOptions(**values_of(table, known, file, "region.")).region(names)
+    except lpmert.RegionError as error:
+        raise lpmert.DataError(f"region: {error}") from error
+
+
+def _decoder(
+    table: Mapping[str, Any], references: Any, weights: Mapping[str, float], file: Path, programs: ExitStack
+) -> Decoder:
+    from lpmert.formats.utterances import read_transcripts
+
+    if ("worker" in table) == ("command" in table):
+        raise lpmert.DataError("decoder needs either command or worker: the words of a program")
+    kind = "worker" if "worker" in table else "command"
+    program: Any = lpmert.Worker if kind == "worker" else lpmert.Command
+    others = {"command", "names", "references"} - {kind}
+    check_keys(table, [kind, *(name for name in signature(program).parameters if name not in others)], file, "decoder.")
+    settings = {"folder": ".", **table}
+    words = settings.pop(kind)
+    for name in ("folder", "weights_like"):
+        if name in settings:
+            if not isinstance(settings[name], str):
+                raise lpmert.DataError(f"decoder.{name} must be a path, not {quoted(settings[name])}")
+            settings[name] = file.parent / settings[name]
+    try:
+        if kind == "command":
+            return lpmert.Command(words, tuple(weights), references=references, **settings)
+        inputs = settings.pop("inputs", None)
+        if inputs is None:
+            if not isinstance(references, Mapping | Path):
+                raise lpmert.DataError(
+                    "decoder.inputs are missing: what to decode; give references, also in [held-out]"
+                )
+            inputs = [*read_transcripts(references)]
+        return programs.enter_context(lpmert.Worker(words, inputs, **settings))
+    except lpmert.DecoderError as error:
+        raise lpmert.DecoderError(f"{file}: {error}") from error
+
+
 SCORES = ("BLEU", "WER", "TER", "CDER", "CHRF")
 WEIGHTS_FILE = "weights.txt"
 _SETTINGS = ("regtype", "regwin", "smooth", "beta", "case", "reflen")  # of Moses' StatisticsBasedScorer and CHRFScorer
@@ -136,7 +249,7 @@ def _scorer_settings(text: str) -> dict[str, str]:
 
 def _features(text: str) -> tuple[str, ...]:
     """Return names separated by commas or blanks: mert-moses.pl accepts both, and passes them on unchanged."""
-    return values.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
+    return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
 _UNUSED = "Accepted for compatibility; has no effect."
@@ -161,20 +274,18 @@ class _Options:
     seed: int = option("-r --rseed --r N", "Random seed.", int, default=0)
     threads: int = option("-T --threads N", "Number of threads.", default=1)
     time_limit: float = option("SECONDS", "Time limit.", default=60.0)
-    verbose: int = option("-v --verbose N", "0 for no progress.", values.NATURAL, default=1)
-    tries: int = option(
-        "-n --ntry --n --random-restarts N", "Random starts of the line searches.", values.NATURAL, default=20
-    )
-    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists are used.", values.NATURAL, rare=True)
+    verbose: int = option("-v --verbose N", "0 for no progress.", NATURAL, default=1)
+    tries: int = option("-n --ntry --n --random-restarts N", "Random starts of the line searches.", NATURAL, default=20)
+    shards: int | None = option("-a --shard-count N", f"{_UNUSED} All lists are used.", NATURAL, rare=True)
     shard_size: float | None = option("-b --shard-size X", _UNUSED, rare=True)
-    directions: int | None = option("-m --nrandom --nr N", _UNUSED, values.NATURAL, rare=True)
+    directions: int | None = option("-m --nrandom --nr N", _UNUSED, NATURAL, rare=True)
     line_search: str | None = option(
         "-t --type", _UNUSED, click.Choice(("powell", "random-direction", "random")), rare=True
     )
 
 
 @command("mert -d 3 -S statscore.data -F features.data -i init.opt", lists_once=False)
-def mert(options: _Options) -> int:
+def mert(options: _Options) -> ExitCode:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
     The options are those of Moses' `mert`. Line searches from random points take at most half the time; then a search
@@ -182,16 +293,12 @@ def mert(options: _Options) -> int:
     of any weights. The exit code is 0 with or without a proof, so that scripts go on.
     """
     from lpmert.files import writing_later
-    from lpmert.formats.weights import read_weights
 
     clock = Deadline(options.time_limit)
     options = replace(options, seed=options.seed % (1 << 32))  # srandom reads a negative seed like this
     say(f"Seeding random numbers with {options.seed}")
     with writing_later(WEIGHTS_FILE), naming(", ".join(options.scfile)):
-        nbest, metric = _scored(_lists(options), options.sctype, options.scconfig)
-        starts = [_initial_weights(read_weights(path), nbest.names) for path in options.ifile]
-        region = _region(options, nbest.names, starts[0])
-        problem = lpmert.Problem(nbest, metric, region=region)
+        problem, starts = _read(options)
     with Interrupts() as stop:
         result = _searched(options, problem, starts, clock)
         _deliver(problem, result)
@@ -199,73 +306,34 @@ def mert(options: _Options) -> int:
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
 
-def _searched(
-    options: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline
-) -> lpmert.Result:
-    """Return the result of line searches, for half of the time, and then a search for a proof unless interrupted."""
+def _read(options: _Options) -> tuple[lpmert.Problem, list[FloatArray]]:
+    """Return the problem and the weights to start from.
 
-    settings: dict[str, Any] = {"metric": problem.metric, "region": problem.region, "seed": options.seed}
-
-    def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
-        settings.update(initial_weights=_best(problem, starts), time_limit=time_limit, jobs=options.threads)
-        with progress.shown(time_limit) if options.verbose else nullcontext() as callback:
-            return lpmert.minimize(problem.nbest, method=method, callback=callback, **settings)
-
-    local = search(lpmert.methods.Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
-    say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
-    if local.status is lpmert.Status.INTERRUPTED:
-        return local
-    return search("auto", [*starts, local.weights], clock.left or 0.0)
-
-
-def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
-    """Write the weights, to stdout if the file cannot be written, and report their score."""
+    The lists are those of all runs, without repeats, with sparse features merged or left out. The loss of the metric is
+    1 minus Moses' score.
+    """
     import numpy as np
 
-    from lpmert.files import write_text
-    from lpmert.formats.format import number_text
-    from lpmert.formats.weights import keeps_loss, weights_text
-
-    names, weights, region = problem.nbest.names, result.weights, problem.region
-    fixed = [names.index(name) for name in region.fixed] if region is not None else []
-    keeps = keeps_loss(problem, weights)
-
-    def keeps_all(rounded: FloatArray) -> bool:
-        return keeps(rounded) and np.array_equal(rounded[fixed], weights[fixed])
-
-    try:
-        text, written = weights_text(names, weights, keeps_all, path=WEIGHTS_FILE)
-        write_text(WEIGHTS_FILE, text)
-    except lpmert.DataError:
-        _report(problem, result, weights)
-        put(" ".join(map(number_text, weights.tolist())))
-        raise
-    _report(problem, result, written)
-
-
-def _lists(options: _Options) -> lpmert.NBest:
-    """Return the lists of all runs, without repeats, with sparse features merged or left out."""
     from lpmert.files import read_text
-    from lpmert.formats.moses import SCORE_TYPES, load_mert_data, merge_sparse
+    from lpmert.formats.format import Place
+    from lpmert.formats.moses import SCORE_TYPES, SPARSE, load_mert_data, merge_sparse
     from lpmert.formats.weights import read_weights
+    from lpmert.metrics import Chrf, LinearFraction
 
     for features, scores in zip(options.ffile, options.scfile, strict=False):
         say(f"Loading Data from: {scores} and {features}")
-    data = load_mert_data(options.ffile, options.scfile)
+    data, kind = load_mert_data(options.ffile, options.scfile), options.sctype
     nbest = data.nbest
-    if data.score_type != options.sctype:
-        trouble = f"the statistics are those of {data.score_type}, not of {options.sctype}; set --sctype"
+    if data.score_type != kind:
+        trouble = f"the statistics are those of {data.score_type}, not of {kind}; set --sctype"
         raise lpmert.DataError(trouble, path=options.scfile[0])
-    columns, width = SCORE_TYPES[options.sctype], len(nbest.statistic_names)
-    if width != len(columns) and (options.sctype, width) != ("TER", 2):  # files of TER may lack the rate
-        trouble = (
-            f"{width} columns of {options.sctype}, which has {len(columns)} ({listed(columns)}); extract them again"
-        )
+    columns, width = SCORE_TYPES[kind], len(nbest.statistic_names)
+    if width != len(columns) and (kind, width) != ("TER", 2):  # files of TER may lack the rate
+        trouble = f"{width} columns of {kind}, which has {len(columns)} ({listed(columns)}); extract them again"
         raise lpmert.DataError(trouble, path=options.scfile[0])
     if data.n_dense != options.dimensions:
-        trouble = (
-            f"{data.n_dense} features ({', '.join(nbest.names[: data.n_dense])}), but -d says {options.dimensions}"
-        )
+        dense_names = ", ".join(nbest.names[: data.n_dense])
+        trouble = f"{data.n_dense} features ({dense_names}), but -d says {options.dimensions}"
         raise lpmert.DataError(trouble, path=options.ffile[0])
     if options.sparse_weights is not None:
         # mert-moses.pl writes an empty file if no sparse feature has a weight
@@ -276,36 +344,25 @@ def _lists(options: _Options) -> lpmert.NBest:
         nbest = nbest.select_features(nbest.names[: data.n_dense])
     nbest = nbest.deduplicate()
     say(f"Data loaded: {nbest.n_lists} lists, {nbest.n_hypotheses} different hypotheses, {nbest.n_features} features")
-    return nbest
 
+    metric: Any = "bleu"
+    if kind == "CHRF":
+        beta = options.scconfig.get("beta")
+        metric = Chrf(6, 0, 3.0 if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
+        nbest = nbest.select_statistics(metric.columns)
+    elif kind != "BLEU":
+        counts = nbest.statistic_names[:2]
+        metric = LinearFraction(kind.lower(), counts, (1, 0), (0, 1), higher_is_better=False)
+        nbest = nbest.select_statistics(counts)
 
-def _scored(
-    nbest: lpmert.NBest, score_type: str, settings: Mapping[str, str]
-) -> tuple[lpmert.NBest, str | lpmert.metrics.Metric]:
-    """Return the lists with the statistics of a score, and the metric whose loss is 1 minus Moses' score."""
-    from lpmert.formats.format import Place
-    from lpmert.metrics import Chrf, LinearFraction
-
-    if score_type == "BLEU":
-        return nbest, "bleu"
-    if score_type == "CHRF":
-        beta = settings.get("beta")
-        chrf = Chrf(6, 0, 3.0 if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
-        return nbest.select_statistics(chrf.columns), chrf
-    rate = LinearFraction(score_type.lower(), nbest.statistic_names[:2], (1, 0), (0, 1), higher_is_better=False)
-    return nbest.select_statistics(nbest.statistic_names[:2]), rate
-
-
-def _initial_weights(file: WeightsFile, names: Sequence[str]) -> FloatArray:
-    """Return the weights in a file; the feature merged from sparse ones may be missing there, and starts at 0."""
-    import numpy as np
-
-    from lpmert.formats.moses import SPARSE
-
-    dense = len(names) - 1
-    if names[-1] == SPARSE and len(file.values) in (dense, 3 * dense):
-        return np.append(file.of_features(names[:-1]), 0.0)
-    return file.of_features(names)
+    names, dense, starts = nbest.names, data.n_dense, []
+    for path in options.ifile:
+        file = read_weights(path)
+        if names[-1] == SPARSE and len(file.values) in (dense, 3 * dense):  # the merged feature is missing there
+            starts.append(np.append(file.of_features(names[:-1]), 0.0))
+        else:
+            starts.append(file.of_features(names))
+    return lpmert.Problem(nbest, metric, region=_region(options, names, starts[0])), starts
 
 
 def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
@@ -318,28 +375,63 @@ def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmer
     return lpmert.Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
 
 
+def _searched(
+    options: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline
+) -> lpmert.Result:
+    """Return the result of line searches, for half of the time, and then a search for a proof unless interrupted."""
+    settings: dict[str, Any] = {"metric": problem.metric, "region": problem.region, "seed": options.seed}
+
+    def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
+        settings.update(initial_weights=_best(problem, starts), time_limit=time_limit, jobs=options.threads)
+        with progress_shown(time_limit) if options.verbose else nullcontext() as callback:
+            return lpmert.minimize(problem.nbest, method=method, callback=callback, **settings)
+
+    local = search(lpmert.methods.Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
+    say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
+    if local.status is lpmert.Status.INTERRUPTED:
+        return local
+    return search("auto", [*starts, local.weights], clock.left or 0.0)
+
+
 def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
     """Return the weights with the least loss among those that are inside the region and not all 0."""
     usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 
 
-def _report(problem: lpmert.Problem, result: lpmert.Result, written: FloatArray) -> None:
+def _deliver(problem: lpmert.Problem, result: lpmert.Result) -> None:
+    """Write the weights, to stdout if the file cannot be written, and report their score."""
     import numpy as np
 
+    from lpmert.files import write_text
     from lpmert.formats.format import number_text
-    from lpmert.formats.weights import DECIMALS
+    from lpmert.formats.weights import DECIMALS, keeps_loss, weights_text
 
-    found = problem.evaluate(written)
-    score, rounded = 1.0 - found.loss, np.round(written, DECIMALS)
+    names, weights, region = problem.nbest.names, result.weights, problem.region
+    fixed = [names.index(name) for name in region.fixed] if region is not None else []
+    keeps = keeps_loss(problem, weights)
+
+    def keeps_all(rounded: FloatArray) -> bool:
+        return keeps(rounded) and np.array_equal(rounded[fixed], weights[fixed])
+
+    failure = None
+    try:
+        text, written = weights_text(names, weights, keeps_all, path=WEIGHTS_FILE)
+        write_text(WEIGHTS_FILE, text)
+    except lpmert.DataError as error:
+        failure, written = error, weights
+    found, rounded = problem.evaluate(written), np.round(written, DECIMALS)
     if not np.array_equal(rounded, written) and rounded.any():
         rounding = f"The weights need more than {DECIMALS} decimals, but mert-moses.pl rounds them to that many"
         say(f"{rounding} for the decoder; then the score is {1.0 - problem.evaluate(rounded).loss:.6f}")
-    point = " ".join(map(number_text, written.tolist())).replace("e+", "e")  # mert-moses.pl cannot parse the plus
-    say(f"Best point: {point}  => {score:.6f}")
+    point = " ".join(map(number_text, written.tolist()))
+    say(f"Best point: {point.replace('e+', 'e')}  => {1.0 - found.loss:.6f}")  # mert-moses.pl cannot parse the plus
     say(result.message)
     if result.lower_bound is not None:
-        bound = 1.0 - result.lower_bound
-        say(f"Bound: no weights score above {bound:.6f}; gap {max(0.0, bound - score):.6f}")
+        gap = max(0.0, found.loss - result.lower_bound)
+        say(f"Bound: no weights score above {1.0 - result.lower_bound:.6f}; gap {gap:.6f}")
     if found.tied_lists:
         say(f"{found.tied_lists} lists are tied at these weights; the first hypothesis in the files counts")
+    if failure is not None:
+        put(point)
+        raise failure

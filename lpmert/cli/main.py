@@ -1,4 +1,4 @@
-"""The command line: parses options, calls the library, prints results and sets the exit code.
+"""The program `lpmert`: its groups of commands, its errors, and the commands on proofs, files and methods.
 
 Heavy modules are imported where they are first used, so that help and usage errors appear at once.
 """
@@ -9,32 +9,37 @@ import inspect
 import os
 import sys
 from collections import UserDict
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 import lpmert
-from lpmert.cli import options, values
-from lpmert.cli.options import argument, command, option
-from lpmert.cli.reading import ARGUMENTS
-from lpmert.cli.running import ExitCode, open_streams, put, say, silence
+from lpmert.cli import options
+from lpmert.cli.options import argument, memory_limit, option, time_limit
+from lpmert.cli.reports import verdict_line, verified_json, weights_table
+from lpmert.cli.running import ExitCode, Output, Quiet, Stages, naming, open_streams, put, say, silence
+from lpmert.cli.search import ARGUMENTS, Reading, ReadingWithTies, command, sizes, stated
 from lpmert.files import buffered_pipes
-from lpmert.quoting import LONGEST_MESSAGE, shortened
-from lpmert.registry import METHODS, METRICS
+from lpmert.limits import Allowance, Deadline
+from lpmert.quoting import LONGEST_MESSAGE, SHOWN_DECIMALS, listed, shortened, visible
+from lpmert.registry import FORMATS, METHODS, METRICS
 
 if TYPE_CHECKING:
+    from lpmert.cli.search import Data
     from lpmert.configurable import Option
 
 
 _GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Find weights": {"solve": "solve", "tune": "compare", "rank": "rank", "train": "solve"},
-    "Judge and use weights": {"check": "solve", "evaluate": "lists", "compare": "compare", "rerank": "lists"},
+    "Find weights": {"solve": "solve", "tune": "solve", "rank": "rank", "train": "solve"},
+    "Judge and use weights": dict.fromkeys(("check", "evaluate", "compare", "rerank"), "solve"),
     "Questions beyond one answer": dict.fromkeys(("subsets", "ranges", "leave-one-out", "pareto"), "sensitivity"),
     "With a decoder": dict.fromkeys(("loop", "mert"), "decoder"),
-    "Proofs, files, methods": {"verify": "lists", "convert": "lists", "methods": "main"},
+    "Proofs, files, methods": dict.fromkeys(("verify", "convert", "methods"), "main"),
 }
 
 
@@ -104,7 +109,8 @@ class Program(options.Command, click.Group):
         except lpmert.LimitError as error:
             _end(ctx, f"stopped by a limit: {error}", ExitCode.STOPPED)
         except lpmert.LpmertError as error:
-            _end(ctx, f"error: {error}")
+            of_option = (getattr(error, "path", None) or "").startswith("--")
+            _end(ctx, f"error: {error}", ExitCode.WRONG_USAGE if of_option else ExitCode.FAILED)
 
 
 @contextmanager
@@ -143,10 +149,10 @@ def main(ctx: click.Context) -> None:
         ctx.color = False
 
 
-@command("methods cells")
+@options.command("methods cells")
 def methods(
-    method: str | None = argument("[METHOD]", values.Registered(METHODS), required=False),
-    metric: str | None = option("NAME", "Describe a metric and its options instead.", values.METRIC),
+    method: str | None = argument("[METHOD]", options.Registered(METHODS), required=False),
+    metric: str | None = option("NAME", "Describe a metric and its options instead.", options.METRIC),
 ) -> None:
     """List all methods, or describe METHOD and its options.
 
@@ -195,3 +201,93 @@ def _text(default: Any) -> str:
     if default is None or default == ():
         return "none"
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
+@command("verify proof.json.gz dev.tsv --segment utterance --features am,lm --loss errors", heading="Limits")
+def verify(
+    *,
+    certificate: str = argument("CERTIFICATE"),
+    lists: ReadingWithTies,
+    time_limit: float | None = time_limit(),
+    memory_limit: int | None = memory_limit(),
+    out: Output,
+) -> None:
+    """Check that CERTIFICATE, written by `lpmert solve --certificate`, proves its claim about DATA.
+
+    DATA are lists or lattices; pass the same options as to `lpmert solve`. This runs no search and trusts no solver:
+    every step is decided in exact arithmetic. If the certificate does not hold, the exit code is 5 and the message says
+    where it fails. If a limit ends the check first, the exit code is 3 and nothing is known about the claim.
+    """
+    clock = Deadline(time_limit)
+    with naming(lists.name), out.opened() as deliver:
+        with Allowance(memory_limit).enforced():
+            data = lists.read_whole()
+            of_data = {"metric": lists.summed_metric(data), "second": _second_sum(certificate, data, lists)}
+        found = lpmert.verify(
+            certificate,
+            data,
+            **of_data,
+            ties=lists.ties,
+            time_limit=clock.left,
+            memory_limit=memory_limit,
+            on_line=partial(Stages(out), "lines checked", parts=None),
+        )
+        deliver(partial(verified_json, found), partial(_verified_report, found))
+
+
+def _second_sum(certificate: str, data: Data, lists: ReadingWithTies) -> Any:
+    """Return the numbers of the second sum that a certificate names, `None` if they are a feature or statistic."""
+    from lpmert.certificates.format import CertificateReader
+
+    with suppress(lpmert.CertificateError):  # `lpmert.verify` raises it again and says where
+        for column in CertificateReader(certificate).header().budget:
+            numbers = lists.second_sum(data, column)
+            return None if isinstance(numbers, str) else numbers
+    return None
+
+
+def _verified_report(found: lpmert.Verified) -> str:
+    parts = [weights_table(found.weights, {"weight": [*found.weights.values()]}, SHOWN_DECIMALS), ""]
+    rows: list[Sequence[Any]] = [*found.limits, *found.equations]
+    for k, row in enumerate(rows):
+        most = Fraction(max(map(abs, row)))
+        shares = [(name, Fraction(x) / most) for name, x in zip(found.weights, row, strict=True) if x]
+        terms = " ".join(f"{_signed(share)} {visible(name)}" for name, share in shares)
+        sign = "=" if k >= len(found.limits) else ">=" if found.at_most else ">"
+        parts.append(f"where {terms} {sign} 0")
+    return "\n".join([*parts, verdict_line(str(found), found.proved)])
+
+
+def _signed(share: Fraction) -> str:
+    """Return a number with its sign, in full: as a decimal if it is a double, otherwise as a fraction."""
+    text = repr(float(share)).removesuffix(".0") if float(share) == share else str(share)
+    return text if share < 0 else f"+{text}"
+
+
+@command("convert nbest.moses lists.tsv --references dev.en")
+def convert(
+    source: Reading,
+    out: Quiet,
+    target: str = argument("OUT"),
+    to: str | None = option("NAME", "Format of OUT.  [default: chosen by its ending]", options.Registered(FORMATS)),
+) -> None:
+    """Convert the N-best lists in DATA to another format, exactly: reading OUT gives the same numbers.
+
+    Lattices become lists of their N best hypotheses with different words (--n-best N --scales am=1,lm=12). The scores
+    are those of the best of all paths with the same words. Sums and comparisons are exact.
+
+    Several files are pooled by list. Files with one score each (--from scores) are given as NAME=FILE, one per feature.
+    The help of an option names the formats it applies to; docs/formats.md describes all formats.
+    """
+    from lpmert.files import writing_later
+    from lpmert.formats.detect import format_by_name, format_of_target, writer_of
+
+    for name, option_name in (("metric", "--metric"), ("options", "--set")):
+        if stated(name) and not source.references:
+            raise click.UsageError(f"{option_name} applies to texts, with --references.")
+    kind = to or format_of_target(target)
+    writer_of(format_by_name(kind), kind)
+    with writing_later(target):
+        nbest = source.read()
+    lpmert.write(nbest, target, kind)
+    out.say(f"{target}: {sizes(nbest)}; features {listed(nbest.names)}; statistics {listed(nbest.statistic_names)}")

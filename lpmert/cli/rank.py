@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import lpmert
-from lpmert.cli import values
-from lpmert.cli.lists import verified_json
-from lpmert.cli.options import argument, command, option, seed, time_limit
-from lpmert.cli.progress import Stages
-from lpmert.cli.reports import Picture, column, joined, labelled, side_by_side, verdict_line
-from lpmert.cli.running import ExitCode, Output, delivering, exit_code, naming, say
+from lpmert.cli.options import (
+    PARTS,
+    argument,
+    command,
+    file_by_name,
+    option,
+    refusing,
+    seed,
+    time_limit,
+    weights_of,
+)  # fmt: skip
+from lpmert.cli.reports import Picture, column, joined, labelled, side_by_side, verdict_line, verified_json
+from lpmert.cli.running import ExitCode, Output, Stages, exit_code, naming, say
 from lpmert.limits import Deadline, Interrupts
 from lpmert.quoting import counted
 
@@ -58,7 +65,7 @@ class _Documents:
             return lpmert.read_judged(self.data[0], **options)
         named = [text for text in self.data if "=" in text and not os.path.exists(text)]
         plain = [text for text in self.data if text not in named]
-        runs = named_runs(plain) | dict(map(values.file_by_name, named))
+        runs = named_runs(plain) | dict(map(file_by_name, named))
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have the same name; name them apart with NAME=FILE.")
         return lpmert.read_judged(runs, qrels=self.qrels, **options)
@@ -73,7 +80,7 @@ def rank(
     signed: bool = option("", "Allow weights below 0.", default=False),
     time_limit: float | None = time_limit("60"),
     weights: str | None = option("WEIGHTS", "Compare with these weights; same syntax as `lpmert check --weights`."),
-    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", values.PARTS),
+    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", PARTS),
     seed: int = seed(),
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(ENGINE_NAMES)}.",
@@ -81,7 +88,7 @@ def rank(
     ),
     certificate: str | None = option("FILE", "Write a proof that --verify checks.", group="Output"),
     verify: str | None = option("FILE", "Check a proof; pass the options of the search again.", group="Output"),
-) -> int:  # fmt: skip
+) -> ExitCode:  # fmt: skip
     """Find the weights of retrievers' scores that rank the documents in DATA best, and prove it.
 
     DATA are runs in TREC format (`query Q0 document rank score tag`) or JSON ({query: {document: score}}); each is a
@@ -112,14 +119,14 @@ def rank(
     from lpmert.fusion import fuse
     from lpmert.reporting import pictures
 
-    with values.refusing("--metric"):
+    with refusing("--metric"):
         judged_by = ranking.RankingMetric.of(metric.lower())
-    with delivering(out, drawn.picture, certificate) as deliver:
+    with out.opened(drawn.picture, certificate) as deliver:
         with naming(documents.name):
             lists = documents.read()
         if drawn.picture is not None and len(lists.names) != 2:
             raise click.UsageError(f"--picture draws two features, and there are {len(lists.names)}.")
-        other = None if weights is None else values.parse_weights(weights, lists.names, "--weights")
+        other = None if weights is None else weights_of(weights).of_features(lists.names)
         sizes = f"{_sizes(len(lists.queries), len(lists.relevance))}, {counted(len(lists.names), 'feature')}"
         out.say(f"{documents.name}: {sizes}; seed {seed}")
         if len(lists.names) == 1 and not signed:
@@ -138,7 +145,7 @@ def rank(
                 nonnegative=not signed,
                 time_limit=60.0 if time_limit is None else time_limit,
                 seed=seed,
-                other=None if other is None else other.of_features(lists.names),
+                other=other,
                 folds=cv,
                 on_stage=Stages(out),
             )

@@ -6,18 +6,19 @@ Tables fit the width of a terminal; in files and pipes they are written in full.
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 import lpmert
 from lpmert.cli.options import option
-from lpmert.cli.running import UNLIMITED, Quiet, width_of, wrapped
+from lpmert.cli.running import UNLIMITED, width_of, wrapped
 from lpmert.quoting import LOSS, SHOWN_DECIMALS, Unit, number, visible
 from lpmert.reporting.tables import (
     AVERAGED,
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table as Grid
 
-    from lpmert.cli.reading import Reading
+    from lpmert.cli.search import Question
     from lpmert.errors import FloatArray
-    from lpmert.reporting.material import Shown
+    from lpmert.ranking import VerifiedRanking
 
 
 Facts = Sequence[tuple[str, str]]
@@ -171,6 +172,11 @@ def looped_report(looped: lpmert.Looped) -> str:
     return joined(weights, costs, labelled(facts), verdict_line(last, True))
 
 
+def verified_json(found: lpmert.Verified | VerifiedRanking) -> str:
+    """Return what a certificate proves as JSON; exact numbers are rounded to the nearest doubles."""
+    return json.dumps({**asdict(found), "proved": found.proved}, default=float, indent=2)
+
+
 def decimals_of(result: lpmert.Result) -> int:
     """Return the decimals that show its weights: two more than the narrowest range of a weight needs."""
     if any(one.code == "digits" for one in result.warnings):
@@ -241,10 +247,11 @@ class Page:
 
             check_installed("jinja2", "matplotlib")
 
-    def write(self, lists: Reading, out: Quiet, outcome: Shown, data: Any, _: Unit) -> None:
+    def write(self, question: Question) -> None:
         if self.report is not None:
-            lpmert.report(outcome, self.report, data=data, metric=lists.summed_metric(data))
-            out.say(f"{self.report}: {os.path.getsize(self.report) / 1e6:.1f} MB")
+            data = question.data
+            lpmert.report(question.answer, self.report, data=data, metric=question.search.summed_metric(data))
+            question.out.say(f"{self.report}: {os.path.getsize(self.report) / 1e6:.1f} MB")
 
 
 @dataclass(frozen=True)

@@ -1,54 +1,40 @@
-"""How a command runs: its streams and log, the delivery of its outcome, and its exit code."""
+"""How a command runs: its streams, log and progress, the delivery of its outcome, and its exit code."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property, partial
+from pathlib import Path
 from textwrap import TextWrapper
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 import lpmert
 from lpmert.cli.options import option
-from lpmert.limits import Interrupts
-from lpmert.quoting import LONGEST_MESSAGE, WARNINGS, shortened
+from lpmert.limits import Interrupts, undone_by_abort
+from lpmert.quoting import LONGEST_MESSAGE, LOSS, WARNINGS, Unit, duration, percent, shortened, visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text as RichText
+
+    from lpmert.errors import FloatArray
+    from lpmert.formats.weights import WeightsFile
+    from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.result import Callback
 
 UNLIMITED = 1_000_000  # width of streams that are not terminals
-
-Text = Callable[[], str]
-
-
-Deliver = Callable[..., None]
-"""Prints or writes an outcome, given functions that return it as JSON and as a report.
-
-The third argument is the outcome in a line, for the log where no report is shown; above a report it is an empty line.
-"""
-
-
-@dataclass(frozen=True)
-class Quiet:
-    quiet: bool = option("-q --quiet", "Log only errors and warnings of results.", default=False)
-    verbose: int = 0
-
-    def say(self, text: str) -> None:
-        if not self.quiet:
-            say(text)
-
-
-@dataclass(frozen=True)
-class Output(Quiet):
-    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
-    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
-    verbose: int = option(
-        "-v --verbose", "Log more; -vv logs everything.", default=0, count=True, show_default=False, rare=True
-    )
 
 
 def open_streams() -> None:
@@ -81,11 +67,16 @@ def wrapped(text: str, stream: TextIO) -> str:
 
 
 def put(text: str) -> None:
-    """Write a text and a newline to stdout; raises `OSError`, after which stdout discards everything."""
+    """Write a text and a newline to stdout; if that fails, write it to stderr and raise `OSError`.
+
+    Afterwards stdout discards everything.
+    """
     try:
         click.echo(text)
     except OSError as error:
         silence(sys.stdout)
+        if not isinstance(error, BrokenPipeError):  # which means that nobody reads it
+            say(click.unstyle(text), most=None)
         raise OSError(error.errno, error.strerror, "standard output") from error
 
 
@@ -107,11 +98,179 @@ def silence(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+Text = Callable[[], str]
+
+Deliver = Callable[..., None]
+"""Prints or writes an outcome, given functions that return it as JSON and as a report.
+
+The third argument is the outcome in a line, for the log where no report is shown; above a report it is an empty line.
+The fourth one, for `WeightsOutput`, returns the weights as text.
+"""
+
+
+@dataclass(frozen=True)
+class Quiet:
+    quiet: bool = option("-q --quiet", "Log only errors and warnings of results.", default=False)
+    verbose: int = 0
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            say(text)
+
+
+@dataclass(frozen=True)
+class Output(Quiet):
+    output: str | None = option("-o --output FILE", "Write JSON to FILE; print no report.")
+    as_json: bool = option("--json", "Print JSON instead of the report.", default=False)
+    verbose: int = option(
+        "-v --verbose", "Log more; -vv logs everything.", default=0, count=True, show_default=False, rare=True
+    )
+
+    @contextmanager
+    def opened(self, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+        """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
+
+        The block must not read the output file or one of the `others` that will be written, except those in `renews`,
+        which the command reads and then replaces.
+
+        The outcome goes to the output file or to stdout. If that fails, it goes to stdout or stderr before the error is
+        raised: `DataError` or `OSError`. An existing file is replaced only when an outcome is delivered.
+        """
+        from lpmert.files import atomic_writer, check_place, writing_later
+
+        protected = (None if one in renews else one for one in (self.output, *others))
+        with _logging_to_stderr(self), writing_later(*protected), ExitStack() as stack:
+            for other in others:
+                if other is not None:
+                    check_place(other)
+            file = None if self.output is None else stack.enter_context(atomic_writer(self.output))
+
+            def deliver(json: Text, report: Text, told: str = "", weights: Text | None = None) -> None:
+                del weights
+                if told:
+                    self.say(told if file or self.as_json else "")
+                text = json() if file or self.as_json else report()
+                if file is None:
+                    put(text)
+                    return
+                try:
+                    with stack.pop_all():
+                        file.write(text + "\n")
+                except lpmert.DataError as error:
+                    try:
+                        put(text)
+                    except OSError as second:
+                        why = f"{error.reason}; {second.filename}: {second.strerror}"
+                        raise lpmert.DataError(why, path=error.path) from second
+                    why = f"{error.reason}; the outcome is on standard output"
+                    raise lpmert.DataError(why, path=error.path) from error
+
+            yield deliver
+
+
+JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
+FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet")
+_OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
+_BY_ENDING = ", ".join(f"{form} for {ending}" for ending, form in _OF_ENDING.items())
+
+
+@dataclass(frozen=True)
+class WeightsOutput(Output):
+    """The output of an outcome and of its weights: to a file beside it, or to stdout instead of the report."""
+
+    weights_out: str | None = option("FILE", "Write the weights to FILE, for a decoder.")
+    write: str | None = option(
+        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: {_BY_ENDING}, "
+        f"else {NAMES}]", click.Choice(FORMS), rare=True
+    )  # fmt: skip
+    roles: dict[str, str] | None = option(
+        "ROLE=FEATURE,...", "Roles of features in the toolkit of --write, such as acoustic=am.", rare=True
+    )
+
+    def __post_init__(self) -> None:
+        if self.form == UPDATE and self.weights_out is None:
+            raise click.UsageError("--write update needs --weights-out with the file to update.")
+        if self.updated is not None and not Path(self.updated).exists():
+            remedy = "copy the decoder's file there, or pass --write names."
+            raise click.UsageError(f"{self.updated} does not exist, and `update` only changes files: {remedy}")
+        if self.to_stdout and self.as_json and self.output is None:
+            raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
+
+    @property
+    def form(self) -> str:
+        return self.write or _OF_ENDING.get(Path(self.weights_out or "").suffix, NAMES)
+
+    @property
+    def to_stdout(self) -> bool:
+        return self.write is not None and self.weights_out is None
+
+    @property
+    def updated(self) -> str | None:
+        return self.weights_out if self.form == UPDATE else None
+
+    @cached_property
+    def like(self) -> WeightsFile | None:
+        """The content of `updated`; raises `DataError` if it has no weights."""
+        from lpmert.formats.weights import read_weights
+
+        return None if self.updated is None else read_weights(self.updated)
+
+    @contextmanager
+    def opened(self, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
+        from lpmert.files import write_text
+
+        with super().opened(self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
+
+            def deliver_both(json: Text, report: Text, told: str, weights: Text) -> None:
+                if not self.to_stdout:
+                    deliver(json, report, told)
+                    if self.weights_out is not None:
+                        write_text(self.weights_out, weights())
+                    return
+                self.say(told)
+                deliver(json, lambda: weights().removesuffix("\n"))
+                if self.output is not None:
+                    put(weights().removesuffix("\n"))
+
+            yield deliver_both
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise `DataError` if the weights of these features cannot be written in this form, before a long search."""
+        from lpmert.formats.weights import TOOLKITS
+
+        if self.form in TOOLKITS:
+            TOOLKITS[self.form].roles(names, self.roles or {})
+        elif self.roles:
+            raise click.UsageError("--roles is for the settings of toolkits, such as --write kaldi.")
+        if self.like is not None:
+            self.like.of_features(names)
+
+    def text(self, names: Sequence[str], weights: FloatArray, problem: lpmert.Problem | LatticeProblem | None) -> str:
+        """Return weights [D] as text.
+
+        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem (without
+        a problem: the weights).
+        """
+        import numpy as np
+
+        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
+
+        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
+        if self.form == JSON:
+            return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
+        if self.form in TOOLKITS:
+            return settings_text(self.form, names, weights, keeps, self.roles or {})
+        like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
+        scaled = self.form == UPDATE
+        return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
+
+
 class ExitCode(IntEnum):
-    """Exit codes of the process; on wrong usage, click itself exits with 2."""
+    """Exit codes of the process."""
 
     FINISHED = 0
     FAILED = 1
+    WRONG_USAGE = 2  # click's code
     STOPPED = 3
     REFUSED = 5
     HUNG_UP = 129
@@ -143,54 +302,6 @@ def interruptible() -> Iterator[Interrupts]:
 
 
 @contextmanager
-def delivering(out: Output, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
-    """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
-
-    The block must not read the output file or one of the `others` that will be written, except those in `renews`, which
-    the command reads and then replaces.
-
-    The outcome goes to the output file or to stdout. If that fails, it goes to stdout or stderr before the error is
-    raised: `DataError` or `OSError`. An existing file is replaced only when an outcome is delivered.
-    """
-    from lpmert.files import atomic_writer, check_place, writing_later
-
-    protected = (None if one in renews else one for one in (out.output, *others))
-    with _logging_to_stderr(out), writing_later(*protected), ExitStack() as stack:
-        for other in others:
-            if other is not None:
-                check_place(other)
-        file = None if out.output is None else stack.enter_context(atomic_writer(out.output))
-
-        def deliver(json: Text, report: Text, told: str = "") -> None:
-            if told:
-                out.say(told if file or out.as_json else "")
-            text = json() if file or out.as_json else report()
-            if file is None:
-                _to_stdout(text)
-                return
-            try:
-                with stack.pop_all():
-                    file.write(text + "\n")
-            except lpmert.DataError as error:
-                try:
-                    _to_stdout(text)
-                except OSError as second:
-                    raise lpmert.DataError(f"{error}; {second.filename}: {second.strerror}") from second
-                raise lpmert.DataError(f"{error}; the outcome is on standard output") from error
-
-        yield deliver
-
-
-def _to_stdout(text: str) -> None:
-    try:
-        put(text)
-    except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # which means that nobody reads it
-            say(click.unstyle(text), most=None)
-        raise
-
-
-@contextmanager
 def naming(data: str) -> Iterator[None]:
     """Add the name of the data to errors that do not name a file."""
     try:
@@ -216,3 +327,149 @@ def _logging_to_stderr(out: Quiet) -> Iterator[None]:
     finally:
         package_logger.removeHandler(handler)
         package_logger.setLevel(logging.NOTSET)
+
+
+# Progress
+
+LINE_SECONDS = 1.0  # minimum time between two lines about a search or a stage
+HEADER_LINES = 20  # after which the header is repeated
+_WIDTH = 12  # of the columns of bounds and losses
+HOW_TO_STOP = "Ctrl-C stops and keeps the best"
+BAR_WIDTH = 40  # width of the bar, if the terminal is wide enough
+
+
+def _short(count: int) -> str:
+    """Return a count as text, from ten millions on in millions."""
+    return str(count) if count < 10_000_000 else f"{count / 1e6:.1f}M"
+
+
+def _figures(progress: lpmert.Progress, unit: Unit) -> tuple[str, str, str]:
+    """Return the bound, the best loss and the gap: relative to the loss, or a difference if the unit has an offset."""
+    bound, loss = progress.lower_bound, progress.loss
+    if bound is None:
+        return "-", unit.short(loss), "-"
+    gap = percent(progress.gap_rel) if unit.offset == 0.0 else unit.difference(loss - bound).lstrip("-+")
+    return unit.least(bound, loss), unit.short(loss), gap
+
+
+def header(unit: Unit = LOSS) -> str:
+    name = visible(unit.name)
+    name = name if len(name) <= _WIDTH else "best"
+    return f"src    nodes     open | {unit.bound:>{_WIDTH}} {name:>{_WIDTH}}     gap |       LPs    time"
+
+
+def progress_line(progress: lpmert.Progress, source: str, unit: Unit = LOSS) -> str:
+    """Return a line of the table; source: the letter of what found the best weights since the line before."""
+    bound, loss, gap = _figures(progress, unit)
+    return (
+        f" {source:1} {_short(progress.nodes):>9} {_short(progress.open_nodes):>8} "
+        f"| {bound:>{_WIDTH}} {loss:>{_WIDTH}} {gap:>7} | {_short(progress.lps):>9} {duration(progress.seconds):>7}"
+    )
+
+
+class ProgressLog:
+    """Callback of a search that writes a table to stderr, a line each second or hundredth, and first how to stop it."""
+
+    def __init__(self, time_limit: float | None = None, unit: Unit = LOSS) -> None:
+        self._time_limit, self._unit = time_limit, unit
+        self._lines, self._next_line, self._source = 0, LINE_SECONDS, ""
+
+    def __call__(self, progress: lpmert.Progress) -> None:
+        self._source = progress.source or self._source
+        if progress.seconds < self._next_line:
+            return
+        if self._lines == 0 and self._time_limit is None:
+            say(f"The search goes on until it has a proof; {HOW_TO_STOP} weights and the bound")
+        if self._lines % HEADER_LINES == 0:
+            say(header(self._unit))
+        say(progress_line(progress, self._source, self._unit))
+        self._lines += 1
+        self._next_line = progress.seconds + max(LINE_SECONDS, 0.01 * progress.seconds)
+        self._source = ""
+
+
+@contextmanager
+def live_view(time_limit: float | None = None, unit: Unit = LOSS) -> Iterator[Callback]:
+    """Give the block a callback of a search that shows how bound and incumbent approach each other."""
+    from rich.console import Console
+    from rich.live import Live
+
+    # no refresh thread: it would only wait for compiled code that holds the interpreter lock
+    live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+    first: lpmert.Progress | None = None
+
+    def stop() -> None:
+        with suppress(OSError):
+            live.stop()
+
+    def show(progress: lpmert.Progress) -> None:
+        nonlocal first
+        if first is None or first.lower_bound is None:
+            first = progress
+        try:
+            live.update(picture(progress, first, time_limit, live.console.width, unit), refresh=live.is_started)
+        except OSError:  # the terminal is gone
+            stop()
+
+    show_cursor = b"\n\033[?25h"
+    with undone_by_abort(lambda: os.write(2, show_cursor)):
+        live.start()
+        try:
+            yield show
+        finally:
+            stop()
+
+
+def progress_shown(time_limit: float | None, unit: Unit = LOSS) -> AbstractContextManager[Callback]:
+    """Return a context whose value is a callback that shows progress: live on terminals, where they can, or a table."""
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return live_view(time_limit, unit)
+    return nullcontext(ProgressLog(time_limit, unit))
+
+
+def picture(
+    progress: lpmert.Progress, first: lpmert.Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
+) -> RenderableType:
+    """Return the live view of a search, a few lines of at most `columns`; first: the first report with a bound."""
+    from rich.console import Group
+    from rich.text import Text
+
+    clock = duration(progress.seconds) + (f" of {duration(time_limit)}" if time_limit else "")
+    counts = {"nodes": progress.nodes, "open": progress.open_nodes} | ({"LPs": progress.lps} if progress.lps else {})
+    lines = [
+        Text.assemble((clock, "cyan"), "  ", progress.phase),
+        _gap_bar(progress, first, columns, unit),
+        Text("  ".join(f"{_short(count)} {name}" for name, count in counts.items())),
+        Text(HOW_TO_STOP, style="dim"),
+    ]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*lines)
+
+
+def _gap_bar(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> RichText:
+    """Return bound, loss and gap, and a bar between them: the share of the first gap that is closed."""
+    from rich.text import Text
+
+    least, best, gap = _figures(progress, unit)
+    if progress.lower_bound is None or first.lower_bound is None:
+        return Text.assemble(f"{visible(unit.name)} ", (best, "yellow"), "  no bound")
+    reach, rest = first.loss - first.lower_bound, progress.loss - progress.lower_bound
+    width = max(0, min(BAR_WIDTH, columns - len(f"{least}  {best}  gap {gap}")))
+    left = math.ceil(width * (rest / reach if 0.0 < rest < reach else float(rest > 0.0)))
+    closed, still_open = ("━" * (width - left), "green"), ("─" * left, "dim")
+    return Text.assemble((least, "green"), " ", closed, still_open, " ", (best, "yellow"), f"  gap {gap}")
+
+
+class Stages:
+    """Callback that logs how far a stage is, at most once a second, unless the command is quiet."""
+
+    def __init__(self, out: Quiet) -> None:
+        self._out, self._last_line = out, time.perf_counter()
+
+    def __call__(self, stage: str, done: int, parts: int | None) -> None:
+        """Report that `done` of so many parts are finished; parts: `None` if their number is unknown."""
+        now = time.perf_counter()
+        if now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            self._out.say(f"{stage}: {done:,}" + ("" if parts is None else f" of {parts:,}"))

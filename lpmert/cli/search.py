@@ -1,41 +1,343 @@
-"""What commands that search share: their options, their course from the data to the exit code, and problem files.
+"""What commands that read lists share: options of reading and searching, problem files, and the course to an answer.
 
 A problem file is a TOML file given as DATA, whose keys are the names of options.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from inspect import signature
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import click
 from click.core import ParameterSource
 
 import lpmert
-from lpmert.cli import options, progress, values
-from lpmert.cli.options import memory_limit, option, seed, time_limit
-from lpmert.cli.reading import COUNTED, ReadingWithTies, sizes
-from lpmert.cli.running import Output, Quiet, Text, delivering, exit_code, interruptible, naming, put
-from lpmert.limits import Allowance, limited
-from lpmert.quoting import Unit, counted, listed, quoted
-from lpmert.registry import METHODS, PROBLEM
+from lpmert.cli import options
+from lpmert.cli.options import argument, memory_limit, option, refusing, seed, time_limit, weights_of
+from lpmert.cli.running import (
+    Deliver,
+    ExitCode,
+    Output,
+    Quiet,
+    Stages,
+    Text,
+    WeightsOutput,
+    exit_code,
+    interruptible,
+    naming,
+    progress_shown,
+)
+from lpmert.limits import Allowance, Interrupts, limited
+from lpmert.quoting import LOSS, Unit, counted, listed, quoted
+from lpmert.registry import FORMATS, METHODS, METRICS, PROBLEM
 
 if TYPE_CHECKING:
-    from lpmert.cli.reading import Data
-    from lpmert.errors import FloatArray
+    from lpmert.formats.format import Format
     from lpmert.formats.weights import WeightsFile
-    from lpmert.limits import Interrupts
-    from lpmert.model.lattice_problem import LatticeProblem
+    from lpmert.model.graphs import WordGraphs
 
-    AnyProblem = lpmert.Problem | LatticeProblem
+    Data = lpmert.NBest | WordGraphs
+
+TIES = ("first", "best", "worst")
+COUNTED = ("loss", "gain", "statistics")  # options that say what hypotheses cost; each excludes the others
+ARGUMENTS = "lpmert.arguments"  # key of the command line's arguments in click's `Context.meta`
+
+_of_texts = partial(option, group="Texts", rare=True)
+_of_format = partial(option, group="Formats of lists", rare=True)
+_of_lattices = partial(option, group="Lattices", rare=True)
+
+_METRIC = "metric"
+
+
+@dataclass(frozen=True)
+class Reading:
+    heading = "Data"
+
+    data: tuple[str, ...] = argument("DATA...", nargs=-1)
+    format: str | None = option(
+        "--from NAME", "Format of DATA.  [default: recognised by content]", options.Registered(FORMATS)
+    )
+    segment: str | None = option("COLUMN", "Column that names the list of each row.")
+    features: tuple[str, ...] | None = option("A,B,C", "Names, patterns such as 'LM*', or all.")
+    loss: str | None = option("COLUMN", "Column to minimise, such as word errors.")
+    gain: str | None = option("COLUMN", "Column to maximise: numbers, or true and false.")
+    statistics: tuple[str, ...] | None = option("A,B,C", "Columns that the metric sums.")
+    references: tuple[str, ...] = option("FILE", "References to compare the texts with.", default=())
+    metric: Any = option("NAME", "bleu, wer, f1, ...  [default: chosen by the columns]", options.METRIC)
+    options: Mapping[str, str] = option(
+        "--set NAME=VALUE", "Set an option of the method, or of the metric (metric.NAME=VALUE); see `lpmert methods`.",
+        default=(), rare=True
+    )  # fmt: skip
+    deduplicate: bool = option("", "Drop hypotheses that repeat an earlier one.", default=False, rare=True)
+    group: bool = option("", "Tables, Moses: the rows of a list need not be adjacent.", default=False, rare=True)
+
+    text: str | None = _of_texts("COLUMN", "Tables: column with the text.")
+    partial: bool = _of_texts("", "Allow references without a list.", default=False)
+    by_position: bool = _of_texts("", "Match references by position: line 1 to list 0, and so on.", default=False)
+
+    statistics_file: tuple[str, ...] = _of_format("FILE", "Moses: file with statistics, one per list file.", default=())
+    drop_texts: bool = _of_format("", "Moses: drop the texts.", default=False)
+    last_field: bool = _of_format("", "Moses: the last field holds the statistics.", default=False)
+    scores: tuple[str, ...] = _of_format(
+        "FILE", "Mert: file with scores, one per data file. ESPnet: scores to read.", default=()
+    )
+    text_file: str | None = _of_format("FILE", "Scores: file with the texts.")
+    losses: Mapping[str, str] = _of_format("NAME=FILE", "Scores: files with statistics.", default=())
+    separator: str | None = _of_format("TEXT", "Scores: separator of list and number in a key.  [default: -]")
+
+    n_best: int | None = _of_lattices("N", "Use the N best paths of each.  [default: all; 100 where lists are needed]")
+    scales: dict[str, float] | None = _of_lattices(  # noqa: RUF009
+        "AM=1,LM=12", "Weights by which --n-best ranks paths, or a file with them."
+    )
+    counts: Mapping[str, tuple[str, ...]] = _of_lattices(
+        "NAME=WORD,WORD", "Add a feature that counts these words, and drop them from the text.", default=()
+    )
+    silent: tuple[str, ...] | None = _of_lattices("WORD,WORD", "More words to drop from the text.")
+    variants: bool = _of_lattices("", "Read word(2) as another pronunciation of word.", default=False)
+    symbols: str | None = _of_lattices("FILE", "Kaldi, OpenFst: symbol table of the words.")
+
+    def __post_init__(self) -> None:
+        if sum(bool(getattr(self, name)) for name in COUNTED) > 1:
+            ways = "--loss (one column, lower is better), --gain (one column, higher is better)"
+            raise click.UsageError(f"Pass one of {ways} and --statistics (the columns of the metric).")
+        if self.method_settings and not hasattr(self, "method"):
+            trouble = f"--set {quoted(next(iter(self.method_settings)))}: no method searches here"
+            raise click.UsageError(f"{trouble}; an option of the metric is metric.NAME=VALUE.")
+        _refuse_twice_stdin(self.inputs)
+
+    def settings_for(self, name: str) -> dict[str, str]:
+        """Return the options of one method, or of the metric, from `--set NAME.OPTION=VALUE`."""
+        prefix = f"{name}."
+        return {key.removeprefix(prefix): text for key, text in self.options.items() if key.startswith(prefix)}
+
+    @property
+    def method_settings(self) -> dict[str, str]:
+        return {key: text for key, text in self.options.items() if not key.startswith(f"{_METRIC}.")}
+
+    def held_out(self, file: str, references: Sequence[str]) -> Self:
+        """Return the same options for held-out lists; raises `click.UsageError` if one names a file of DATA."""
+        aside = replace(self, data=(file,))
+        _refuse_twice_stdin([*self.inputs, file, *references])
+        for name in ("statistics_file", "text_file", "losses", *(("scores",) if aside.kind == "mert" else ())):
+            if getattr(self, name):
+                remedy = "make one file of each with `lpmert convert`."
+                raise click.UsageError(f"{flag(name)} belongs to DATA alone, so --held-out cannot be read: {remedy}")
+        if not self.references:
+            if references:
+                raise click.UsageError("--held-out-references needs --references.")
+            return aside
+        if not references:
+            trouble = "--held-out needs --held-out-references, as --references belong to DATA"
+            raise click.UsageError(f"{trouble}; if they have both, name them again.")
+        return replace(aside, references=tuple(references))
+
+    @property
+    def inputs(self) -> list[str]:
+        """All files that are read: DATA, and those that options name."""
+        files = (self.data, self.references, self.statistics_file, self.losses.values())
+        return [*(file for some in files for file in some), *filter(None, (self.text_file, self.symbols))]
+
+    @property
+    def name(self) -> str:
+        return listed(self.data)
+
+    @property
+    def source(self) -> Any:
+        """The files to read; a dictionary by feature if they are given as NAME=FILE."""
+        named = ["=" in file and not os.path.exists(file) for file in self.data]
+        if self.format == "scores" or (self.format is None and all(named)):
+            return options.by_name(list(map(options.file_by_name, self.data)))
+        return self.data[0] if len(self.data) == 1 else self.data
+
+    def read(self) -> lpmert.NBest:
+        """Return the lists; raises `DataError` if an option does not apply, or for unreadable data."""
+        from lpmert.formats.columns import COLUMN, ColumnsNeeded
+
+        try:
+            nbest = lpmert.read(self.source, self.kind, **self.arguments)
+        except ColumnsNeeded as error:
+            no_features = [f"{name} ({why})" for name, why in error.no_features.items()]
+            hint = f" Likely no features: {listed(no_features)}." if no_features else ""
+            if error.suggestion.get("loss") == COLUMN:
+                hint += " Where no column is a loss, --references FILE counts errors."
+            hint += error.trouble and f" Only the names were looked at, as of {error.trouble}."
+            suggestion = dict(error.suggestion)
+            if "metric" in suggestion and self.metric is not None:  # --metric may not take these statistics
+                del suggestion["metric"]
+                suggestion["loss"] = suggestion.pop("statistics").partition(",")[0]
+            with_example = lpmert.DataError(f"{error}.{hint} For example:\n{_command_with(suggestion)}")
+            with_example.path = error.path  # set afterwards, as the message already names it
+            raise with_example from error
+        return nbest.deduplicate() if self.deduplicate else nbest
+
+    @cached_property
+    def kind(self) -> str:
+        from lpmert.formats.detect import detect
+
+        return self.format or detect(self.source)
+
+    @cached_property
+    def in_format(self) -> Format:
+        from lpmert.formats.detect import format_by_name
+
+        return format_by_name(self.kind)
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are lattices, used with all their paths."""
+        return self.n_best is None and self.in_format.graphs is not None
+
+    def read_whole(self) -> Data:
+        """Return the lists, or whole lattices unless --n-best is given; raises the same errors as `read`."""
+        if not self.whole:
+            return self.read()
+        known = signature(lpmert.load_lattices).parameters
+        arguments = {name: value for name, value in self.arguments.items() if name != _METRIC}
+        for name in (*arguments, *(("deduplicate",) if self.deduplicate else ())):
+            if name not in known:
+                raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({self.kind}).")
+        if not self.references:
+            raise lpmert.DataError("lattices need references (--references)", path=self.name)
+        return lpmert.load_lattices(self.source, format=self.format, **arguments)
+
+    def summed_metric(self, data: Data) -> Any:
+        """Return the metric of lists or lattices: that of --metric, or the one that statistics or texts imply."""
+        from lpmert.metrics.base import metric_of
+
+        if not isinstance(data, lpmert.NBest):
+            return self.arguments.get(_METRIC, "wer")
+        settings = self.settings_for(_METRIC)
+        if self.references or (self.metric is None and not settings):
+            return "loss" if len(data.statistic_names) == 1 else metric_of(None, data.statistic_names)
+        if self.metric is None:
+            raise click.BadParameter("options of a metric need its name; give --metric.", param_hint="--set")
+        return _configured(METRICS.find(self.metric), self.metric, settings) if settings else self.metric
+
+    def described(self, data: Data) -> str:
+        costs = ""
+        if isinstance(data, lpmert.NBest):
+            what = "loss" if len(data.statistic_names) == 1 else "statistics"
+            costs = f"; {what} {listed(data.statistic_names)}"
+            if self.references:
+                costs = f"; {self.metric or self.in_format.metric} counted against the references"
+        return f"features {listed(data.names)}{costs}"
+
+    def rates(self, unit: Unit, loss: float) -> dict[str, float]:
+        """Return the error rate of a loss that was counted against references, if their length is known."""
+        from lpmert.metrics.base import ERROR_RATE
+
+        return {ERROR_RATE: unit.of(loss)} if self.references and unit.counts else {}
+
+    def unit(self, data: Data) -> Unit:
+        from lpmert.formats.utterances import references_by_list
+        from lpmert.metrics.base import check_statistics, metric_of, rates_of, unit_of
+        from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
+
+        arguments = self.arguments
+        if self.references and (not isinstance(data, lpmert.NBest) or self.summed_metric(data) == "loss"):
+            metric = arguments.get(_METRIC) or self.in_format.metric
+            metric = _text_metric(metric) if isinstance(metric, str) else metric
+            length = None
+            if isinstance(metric, EditTexts | TerTexts):  # others need no length, so do not read references again
+                how = {name: arguments.get(name, False) for name in ("partial", "by_position")}
+                length = reference_length(
+                    metric,
+                    references_by_list(data.list_ids, self.references, **how)
+                    if isinstance(data, lpmert.NBest)
+                    else data.references,
+                )
+            return text_unit(metric, data.n_lists, None if length is None else 1 / length)
+        if not isinstance(data, lpmert.NBest):
+            return LOSS
+        with naming(self.name):
+            summed = metric_of(self.summed_metric(data), data.statistic_names)
+            check_statistics(summed, data.statistics, data.offsets)
+        rates = rates_of(summed, data.statistics, data.offsets, 1.0)
+        return unit_of(summed, data.statistic_names, rates, data.n_lists)
+
+    def for_format(self) -> dict[str, Any]:
+        """Return the options for the reader that are set; subclasses add defaults."""
+        others = ("data", "format", "options", "deduplicate", *(() if self.references else (_METRIC,)))
+        every = {one.name: getattr(self, one.name) for one in fields(Reading) if one.name not in others}
+        return {name: value for name, value in every.items() if value not in (None, False, (), {})}
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the format's reader."""
+        found, settings = self.for_format(), self.settings_for(_METRIC)
+        if self.references and settings:
+            name = found.get(_METRIC) or self.in_format.metric
+            found[_METRIC] = _configured(_text_metric(name), name, settings)
+        return found
+
+
+@dataclass(frozen=True)
+class ReadingWithTies(Reading):
+    heading = "Data"
+
+    ties: str = option(
+        "NAME", f"Which of several hypotheses with equal features counts: {', '.join(TIES)}.", click.Choice(TIES),
+        default=TIES[0], rare=True
+    )  # fmt: skip
+
+    @property
+    def counted_ties(self) -> str | None:
+        """The rule for ties that `best_subsets` takes; for --ties first, it chooses one itself."""
+        return None if self.ties == "first" else self.ties
+
+    def second_sum(self, data: Data, column: str) -> Any:
+        """Return a second sum: the name of a feature or statistic, or numbers in another column, read like a loss."""
+        if self.ties != "first":
+            raise click.UsageError("--ties is for one sum: with two of them the first of identical hypotheses counts.")
+        if column in (*data.names, *getattr(data, "statistic_names", ())):
+            return column
+        unset: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}
+        return replace(self, loss=column, **unset).read().statistics[:, 0]
+
+
+def _refuse_twice_stdin(inputs: Sequence[str]) -> None:
+    if inputs.count("-") > 1:
+        raise click.UsageError("Standard input (-) can be only one of the files that are read; name the others.")
+
+
+def sizes(data: Data) -> str:
+    if isinstance(data, lpmert.NBest):
+        return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
+    paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
+    return f"{data.n_lists:,} {type(data).__name__.lower()}, {data.n_links:,} links, {paths}"
+
+
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _text_metric(name: str) -> Any:
+    from lpmert.metrics.text import TEXT_METRICS
+
+    if name not in TEXT_METRICS:
+        raise click.UsageError(f"--metric {name} is none of {', '.join(TEXT_METRICS)}.")
+    return TEXT_METRICS[name]
+
+
+def _configured(metric: Any, name: str, settings: Mapping[str, str]) -> Any:
+    from lpmert.configurable import with_parameters
+
+    with refusing("--set", f"lpmert methods --metric {name}"):
+        return with_parameters(metric, settings, f"metric {quoted(name)}")
+
+
+def _command_with(suggestion: Mapping[str, str]) -> str:
+    words = click.get_current_context().find_root().meta.get(ARGUMENTS, [])
+    more = [part for name, value in suggestion.items() for part in (flag(name), value) if part]
+    return "  lpmert " + " ".join(map(shlex.quote, [*words, *more]))
 
 
 @dataclass(frozen=True)
@@ -56,7 +358,7 @@ class RegionOptions:
             return None
         limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}
         if self.around is not None:
-            around = values.parse_weights(self.around, names, "--around").of_features(names)
+            around = weights_of(self.around, "--around").of_features(names)
             limits["around"] = dict(zip(names, around.tolist(), strict=True))
         return lpmert.Region(bounds=self.bounds or {}, fixed=self.fix or {}, **limits)
 
@@ -65,12 +367,12 @@ class RegionOptions:
 class Search(RegionOptions, ReadingWithTies):
     heading = "Search"
 
-    method: str = option("NAME", "See `lpmert methods`.", values.Registered(METHODS), default="auto")
+    method: str = option("NAME", "See `lpmert methods`.", options.Registered(METHODS), default="auto")
     time_limit: float | None = time_limit()
     jobs: int = option("N", "Number of workers; affects only the time.", default=1)
     memory_limit: int | None = memory_limit()
     backend: str = option(
-        "NAME", "threads, or dask://HOST:PORT; affects only the time.", values.backend, default="threads", rare=True
+        "NAME", "threads, or dask://HOST:PORT; affects only the time.", options.backend, default="threads", rare=True
     )
     seed: int = seed()
 
@@ -79,14 +381,6 @@ class Search(RegionOptions, ReadingWithTies):
         if (self.cosine is None) != (self.around is None):
             raise click.UsageError("--cosine and --around go together.")
 
-    read_seconds = 0.0
-    """What reading the data took; it counts towards the time limit."""
-
-    @property
-    def seconds_left(self) -> float | None:
-        """The time limit without what reading the data took, `None` if there is no limit."""
-        return None if self.time_limit is None else max(0.0, self.time_limit - self.read_seconds)
-
     def load(self, out: Quiet) -> Data:
         start = time.perf_counter()
         limits: AbstractContextManager[Allowance] = nullcontext(Allowance(self.memory_limit))
@@ -94,9 +388,8 @@ class Search(RegionOptions, ReadingWithTies):
             limits = limited(self.time_limit, self.memory_limit, "nothing read: {}".format)
         with naming(self.name), limits as allowance, allowance.enforced():
             data = self.read_whole()
-        vars(self)["read_seconds"] = time.perf_counter() - start
-        features = counted(data.n_features, "feature")
-        out.say(f"{self.name}: {sizes(data)}, {features}, read in {self.read_seconds:.2f}s; seed {self.seed}")
+        features, seconds = counted(data.n_features, "feature"), time.perf_counter() - start
+        out.say(f"{self.name}: {sizes(data)}, {features}, read in {seconds:.2f}s; seed {self.seed}")
         out.say(self.described(data))
         return data
 
@@ -105,18 +398,6 @@ class Search(RegionOptions, ReadingWithTies):
         others = {key: text for key, text in self.options.items() if not key.startswith(f"{name}.")}
         return configured(name, self.settings_for(name)), replace(self, options=others)
 
-    def ask(self, out: Quiet, unit: Unit, function: Callable[..., Any], *arguments: Any, **wanted: Any) -> Any:
-        """Call a function of the library with arguments and what options set; show its progress in the unit."""
-        data = arguments[0]
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        method = configured(self.method, self.method_settings)
-        found |= {"metric": self.summed_metric(data), "method": method, "region": self.region(data.names)}
-        found |= {"time_limit": self.seconds_left, "on_stage": progress.Stages(out)}
-        names = signature(function).parameters
-        silent = out.quiet or "callback" not in names
-        with nullcontext() if silent else progress.shown(self.seconds_left, unit) as found["callback"]:
-            return function(*arguments, **{name: found[name] for name in names if name in found} | wanted)
-
 
 @dataclass(frozen=True)
 class OneSearch(Search):
@@ -124,7 +405,7 @@ class OneSearch(Search):
 
     gap: float | None = option("SHARE", "Stop at this relative gap, such as 1%.", rare=True)
     target: float | None = option("LOSS", "Stop at this loss or a lower one.", rare=True)
-    node_limit: int | None = option("N", "Stop after this many search nodes.", values.NATURAL, rare=True)
+    node_limit: int | None = option("N", "Stop after this many search nodes.", options.NATURAL, rare=True)
 
     @property
     def stops(self) -> dict[str, Any]:
@@ -149,7 +430,7 @@ def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Metho
     from lpmert.api import method_of
 
     found = method_of(method)
-    with values.refusing("--set", f"lpmert methods {method}"):
+    with refusing("--set", f"lpmert methods {method}"):
         return found.configured(settings)
 
 
@@ -159,9 +440,9 @@ class StartOptions:
 
     initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
 
-    def weights(self, names: Sequence[str]) -> WeightsFile | None:
-        text = self.initial_weights
-        return None if text is None else values.parse_weights(text, names, "--initial-weights")
+    @property
+    def weights(self) -> WeightsFile | None:
+        return None if self.initial_weights is None else weights_of(self.initial_weights, "--initial-weights")
 
 
 @dataclass(frozen=True)
@@ -190,161 +471,102 @@ class HeldOut:
     held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
     held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
-    def read(self, search: Search, out: Output) -> tuple[Any, Any, Unit | None]:
-        """Return the lists of a search, the held-out lists, and the unit of their losses; `None` if there are none."""
-        if self.held_out is None:
-            if self.held_out_references:
-                raise click.UsageError("--held-out-references needs --held-out.")
-            return search.load(out), None, None
-        aside = search.held_out(self.held_out, self.held_out_references)
-        data, others = search.load(out), aside.load(out)
-        from lpmert.comparing.cross_validation import held_out_like
-
-        with naming(aside.name):
-            return data, held_out_like(others, data), aside.unit(others)
+    def of(self, search: Search) -> Search | None:
+        """Return the options that read the held-out lists, `None` if there are none."""
+        if self.held_out is not None:
+            return search.held_out(self.held_out, self.held_out_references)
+        if self.held_out_references:
+            raise click.UsageError("--held-out-references needs --held-out.")
+        return None
 
 
-JSON, NUMBERS, NAMES, UPDATE = "json", "numbers", "names", "update"
-FORMS = (NAMES, NUMBERS, JSON, UPDATE, "kaldi", "icefall", "espnet")
-_OF_ENDING = {".ini": UPDATE, ".txt": NUMBERS, ".json": JSON}
-_BY_ENDING = ", ".join(f"{form} for {ending}" for ending, form in _OF_ENDING.items())
+@dataclass
+class Question:
+    """What a command asks about its data, and the delivery of the answer."""
 
-
-@dataclass(frozen=True)
-class WeightsOut:
-    """The output of weights: to a file beside the outcome, or to stdout instead of the report."""
-
-    weights_out: str | None = option("FILE", "Write the weights to FILE, for a decoder.")
-    write: str | None = option(
-        "FORM", f"Form of the weights: {', '.join(FORMS)}; on stdout without --weights-out.  [default: {_BY_ENDING}, "
-        f"else {NAMES}]", click.Choice(FORMS), rare=True
-    )  # fmt: skip
-    roles: dict[str, str] | None = option(
-        "ROLE=FEATURE,...", "Roles of features in the toolkit of --write, such as acoustic=am.", rare=True
-    )
-
-    def __post_init__(self) -> None:
-        if self.form == UPDATE and self.weights_out is None:
-            raise click.UsageError("--write update needs --weights-out with the file to update.")
-        if self.updated is not None and not Path(self.updated).exists():
-            remedy = "copy the decoder's file there, or pass --write names."
-            raise click.UsageError(f"{self.updated} does not exist, and `update` only changes files: {remedy}")
+    search: Search
+    out: Output
+    data: Data
+    unit: Unit
+    held_out: Any
+    held_out_unit: Unit | None
+    read_seconds: float
+    deliverer: Deliver
+    searching: ExitStack
+    stop: Interrupts = field(default_factory=Interrupts)
+    answer: Any = None
 
     @property
-    def form(self) -> str:
-        return self.write or _OF_ENDING.get(Path(self.weights_out or "").suffix, NAMES)
+    def seconds_left(self) -> float | None:
+        """The time limit without what reading the data took, `None` if there is no limit."""
+        return None if self.search.time_limit is None else max(0.0, self.search.time_limit - self.read_seconds)
 
     @property
-    def to_stdout(self) -> bool:
-        return self.write is not None and self.weights_out is None
+    def weights(self) -> str:
+        """The noun for the weights that an answer is about."""
+        return "weights" if self.search.region(self.data.names) is None else "weights of the region"
+
+    def ask(self, function: Callable[..., Any], *arguments: Any, **wanted: Any) -> Any:
+        """Call a function of the library about the data, with what options set; show its progress in the unit."""
+        search = self.search
+        found: dict[str, Any] = {one.name: getattr(search, one.name) for one in fields(search)}
+        found |= {"metric": search.summed_metric(self.data), "region": search.region(self.data.names)}
+        found |= {"method": configured(search.method, search.method_settings)}
+        found |= {"time_limit": self.seconds_left, "on_stage": Stages(self.out)}
+        names = signature(function).parameters
+        silent = self.out.quiet or "callback" not in names
+        with nullcontext() if silent else progress_shown(self.seconds_left, self.unit) as found["callback"]:
+            wanted = {name: found[name] for name in names if name in found} | wanted
+            return function(self.data, *arguments, **wanted)
+
+    def deliver(self, answer: Any, report: Text, told: str = "") -> None:
+        """Print or write the answer; afterwards a signal aborts what else is done. told: the answer in a line."""
+
+        def weights() -> str:
+            from lpmert.api import problem_of
+
+            search, names = self.search, self.data.names
+            problem = problem_of(self.data, search.summed_metric(self.data), search.ties, search.region(names))
+            return cast(WeightsOutput, self.out).text(answer.names, answer.weights, problem)
+
+        self.answer = answer
+        self.deliverer(answer.to_json, report, told, weights)
+        self.searching.close()
 
     @property
-    def updated(self) -> str | None:
-        return self.weights_out if self.form == UPDATE else None
-
-    @cached_property
-    def like(self) -> WeightsFile | None:
-        """The content of `updated`; raises `DataError` if it has no weights."""
-        from lpmert.formats.weights import read_weights
-
-        return None if self.updated is None else read_weights(self.updated)
-
-    @contextmanager
-    def delivering(
-        self, out: Output, *others: str | None, renews: Sequence[str | None] = ()
-    ) -> Iterator[Callable[[Text, Text, Text, str], None]]:
-        """Do as `running.delivering`, and deliver the weights as well, which the third function returns as text."""
-        if self.to_stdout and out.as_json and out.output is None:
-            raise click.UsageError("--json and --write need one of --output and --weights-out: both go to stdout.")
-        with delivering(out, self.weights_out, *others, renews=[self.updated, *renews]) as deliver:
-
-            def deliver_both(json: Text, report: Text, text: Text, told: str) -> None:
-                from lpmert.files import write_text
-
-                if not self.to_stdout:
-                    deliver(json, report, told)
-                    if self.weights_out is not None:
-                        write_text(self.weights_out, text())
-                    return
-                if told:
-                    out.say(told)
-                deliver(json, lambda: text().removesuffix("\n"))
-                if out.output is not None:
-                    put(text().removesuffix("\n"))
-
-            yield deliver_both
-
-    def check(self, names: Sequence[str]) -> None:
-        """Raise `DataError` if the weights of these features cannot be written in this form, before a long search."""
-        from lpmert.formats.weights import TOOLKITS
-
-        if self.form in TOOLKITS:
-            TOOLKITS[self.form].roles(names, self.roles or {})
-        elif self.roles:
-            raise click.UsageError("--roles is for the settings of toolkits, such as --write kaldi.")
-        if self.like is not None:
-            self.like.of_features(names)
-
-    def text(self, names: Sequence[str], weights: FloatArray, problem: AnyProblem | None) -> str:
-        """Return weights [D] as text.
-
-        JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem (without
-        a problem: the weights).
-        """
-        import numpy as np
-
-        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
-
-        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
-        if self.form == JSON:
-            return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
-        if self.form in TOOLKITS:
-            return settings_text(self.form, names, weights, keeps, self.roles or {})
-        like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
-        scaled = self.form == UPDATE
-        return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
+    def exit_code(self) -> ExitCode:
+        found = self.answer
+        results = [one.result for one in getattr(found, "subsets", ())] or [getattr(found, "optimum", found)]
+        statuses = (getattr(one, "status", None) for one in results)
+        status = next((one for one in statuses if one is not None and not one.proved), None)
+        return exit_code(status, self.stop, getattr(found, "complete", True))
 
 
-def answer(
-    search: Search,
-    out: Output,
-    find: Callable[..., tuple[Any, Text, str]],
-    *files: str | None,
-    weights: WeightsOut | None = None,
-    held_out: HeldOut | None = None,
-    renews: Sequence[str | None] = (),
-    draw: Callable[[Any, Data, Unit], None] = lambda *_: None,
-    finish: Callable[[Any, Data, Interrupts], None] = lambda *_: None,
-) -> int:
-    """Read the data, find the outcome, deliver and draw it, and return the exit code.
+@contextmanager
+def asking(
+    search: Search, out: Output, *files: str | None, held_out: HeldOut | None = None, renews: Sequence[str | None] = ()
+) -> Iterator[Question]:
+    """Read the data, and let the block ask about them and deliver the answer; a signal ends the search, not the block.
 
-    find: gets `Search.ask` for this output and unit, the data, their unit, held-out data and their unit; returns an
-    outcome, a function that returns its report, and the outcome in a line. files: those that will be written, of which
-    those in `renews` may be read before. finish: is called after the delivery.
+    files: those that will be written, of which those in `renews` may be read before.
     """
-    weights = weights or WeightsOut()
-    with weights.delivering(out, *files, renews=renews) as deliver:
-        data, *others = (held_out or HeldOut()).read(search, out)
-        unit = search.unit(data)
-        weights.check(data.names)
-        with Allowance(search.memory_limit).enforced(), interruptible() as stop:
-            with naming(search.name):
-                found, report, told = find(partial(search.ask, out, unit), data, unit, *others)
+    with out.opened(*files, renews=renews) as deliver, ExitStack() as searching:
+        aside = None if held_out is None else held_out.of(search)
+        start = time.perf_counter()
+        data, others, others_unit = search.load(out), None, None
+        if aside is not None:
+            from lpmert.comparing.cross_validation import held_out_like
 
-            def text() -> str:
-                from lpmert.api import problem_of
-
-                problem = problem_of(data, search.summed_metric(data), search.ties, search.region(data.names))
-                return weights.text(found.names, found.weights, problem)
-
-            deliver(found.to_json, report, text, told)
-        finish(found, data, stop)
-        with Allowance(search.memory_limit).enforced():
-            draw(found, data, unit)
-    results = [one.result for one in found.subsets] if isinstance(found, lpmert.Subsets) else [found]
-    statuses = [getattr(getattr(one, "optimum", one), "status", None) for one in results]
-    unproved = [status for status in statuses if status is not None and not status.proved]
-    return exit_code(unproved[0] if unproved else None, stop, getattr(found, "complete", True))
+            others = aside.load(out)
+            with naming(aside.name):
+                others, others_unit = held_out_like(others, data), aside.unit(others)
+        seconds = time.perf_counter() - start
+        question = Question(search, out, data, search.unit(data), others, others_unit, seconds, deliver, searching)
+        if isinstance(out, WeightsOutput):
+            out.check(data.names)
+        with Allowance(search.memory_limit).enforced(), naming(search.name):
+            question.stop = searching.enter_context(interruptible())
+            yield question
 
 
 _TOGETHER = ({*COUNTED}, {"held_out", "held_out_references"})
@@ -367,7 +589,7 @@ class _Command(options.Command):
             for together in _TOGETHER:
                 overridden |= together if overridden & together else set()
             taken = ctx.params.keys() - overridden
-            ctx.params |= {name: value for name, value in _read(path).items() if name in taken}
+            ctx.params |= {name: value for name, value in _problem(path).items() if name in taken}
         return rest
 
 
@@ -384,10 +606,10 @@ def options_by_key(*classes: type) -> dict[str, click.Parameter]:
     return {one.opts[-1].removeprefix("--"): one for one in every}
 
 
-def _read(path: str) -> dict[str, Any]:
+def _problem(path: str) -> dict[str, Any]:
     """Return the options in a problem file by parameter; raises `DataError`, which names file and key."""
-    document = values.read_toml(path)
-    found = values.values_of(document, options_by_key(ReadingWithTies, RegionOptions, HeldOut), path)
+    document = options.read_toml(path)
+    found = options.values_of(document, options_by_key(ReadingWithTies, RegionOptions, HeldOut), path)
     if "data" not in document:
         raise lpmert.DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
     both = [name for name in COUNTED if name in document]

@@ -5,26 +5,15 @@ How many features are needed, how certain weights and losses are, and the trade-
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import click
 
 import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.reports import Picture, grid, joined, verdict_line
-from lpmert.cli.running import Output, Text
-from lpmert.cli.search import Search, answer, command
+from lpmert.cli.running import ExitCode, Output
+from lpmert.cli.search import Search, asking, command
 from lpmert.quoting import Unit, counted, number, shortened, visible
 from lpmert.reporting.tables import bound
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from lpmert.cli.reading import ReadingWithTies
-
 
 _SIGNS = {1: "+", -1: "-", None: "not sure"}
 
@@ -39,7 +28,7 @@ def subsets(
     drawn: Picture,
     out: Output,
     at_most: int | None = option("K", "At most K features.  [default: all]"),
-) -> int:
+) -> ExitCode:
     """Find the best 1, 2, ... features of the lists in DATA, and prove that no others do better.
 
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, or with --ties
@@ -47,10 +36,11 @@ def subsets(
     """
     from lpmert.reporting import pictures
 
-    def find(ask: Any, data: Any, _: Unit) -> Any:
-        return _subsets(ask, data, at_most, search)
-
-    return _answered(search, out, find, _subsets_report, drawn, pictures.subsets)
+    with asking(search, out, drawn.picture) as question:
+        found = question.ask(lpmert.best_subsets, at_most=at_most, ties=search.counted_ties)
+        question.deliver(found, partial(_subsets_report, found, question.unit, question.weights))
+        drawn.write(partial(pictures.subsets, found, question.unit))
+    return question.exit_code
 
 
 @command(
@@ -66,7 +56,7 @@ def ranges(
         "NAME", "The feature whose weight is 1 or -1.  [default: the largest with a sure sign]"
     ),
     cones: bool = option("", "Also describe the whole set; for up to 5 features.", default=False),
-) -> int:
+) -> ExitCode:
     """Show how certain each weight is: its range among all near-optimal weights.
 
     Near-optimal weights were found at the ends in the two middle columns; none lie beyond the outer two. A sign is
@@ -77,21 +67,25 @@ def ranges(
     """
     from lpmert.reporting import pictures
 
-    def find(ask: Any, data: Any, _: Unit) -> Any:
-        return ask(lpmert.near_optimal, data, slack=slack, relative_to=relative_to, cones=cones)
-
-    return _answered(search, out, find, _ranges_report, drawn, pictures.ranges)
+    with asking(search, out, drawn.picture) as question:
+        found = question.ask(lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones)
+        question.deliver(found, partial(_ranges_report, found, question.unit, question.weights))
+        drawn.write(partial(pictures.ranges, found, question.unit))
+    return question.exit_code
 
 
 @command("leave-one-out dev.tsv --segment utterance --features am,lm,words --loss errors")
-def leave_one_out(search: Search, out: Output) -> int:
+def leave_one_out(search: Search, out: Output) -> ExitCode:
     """Find what each list in DATA costs at weights that are the proved optimum of all other lists.
 
     If the other lists have several optima, the one at which the list costs most counts. So the sum estimates the loss
     on as many unseen lists from above, and is far too high for few lists. DATA is as for `lpmert solve`, with counts as
     losses.
     """
-    return _answered(search, out, lambda ask, data, _: ask(lpmert.leave_one_out, data), _left_out_report)
+    with asking(search, out) as question:
+        found = question.ask(lpmert.leave_one_out)
+        question.deliver(found, partial(_left_out_report, found, question.unit, question.weights))
+    return question.exit_code
 
 
 @command(
@@ -104,7 +98,7 @@ def pareto(
     out: Output,
     second: str = option("COLUMN", "A feature, or another column of DATA.", required=True),
     points: int | None = option("N", "At most N points.  [default: all]"),
-) -> int:
+) -> ExitCode:
     """Find all best trade-offs between the loss and the sum of a second column, such as words, seconds or cost.
 
     For each, it is proved that no weights have a loss as small with a smaller sum, or a sum as small with a smaller
@@ -113,69 +107,17 @@ def pareto(
     """
     from lpmert.reporting import pictures
 
-    def find(ask: Any, data: Any, unit: Unit) -> Any:
-        numbers = numbers_of(data, second, search)
+    with asking(search, out, drawn.picture) as question:
+        unit = question.unit
 
         def on_point(point: lpmert.Result) -> None:
             out.say(f"{second} {number(point.sums[second])}: {unit.name} {unit.text(point.loss)}")
 
-        return ask(lpmert.pareto, data, numbers, name=second, points=points, on_point=on_point)
-
-    return _answered(search, out, find, _front_report, drawn, pictures.front)
-
-
-def _answered(
-    search: Search,
-    out: Output,
-    find: Callable[[Any, Any, Unit], Any],
-    report: Callable[[Any, Unit, str], str],
-    drawn: Picture | None = None,
-    draw: Callable[[Any, Unit], Figure] | None = None,
-) -> int:
-    """Answer as other commands do; report: gets the answer, its unit, and the noun for the weights it is about."""
-
-    def find_and_report(ask: Any, data: Any, unit: Unit, *_: None) -> tuple[Any, Text, str]:
-        found = find(ask, data, unit)
-        weights = "weights" if search.region(data.names) is None else "weights of the region"
-        return found, partial(report, found, unit, weights), ""
-
-    if drawn is None or draw is None:
-        return answer(search, out, find_and_report)
-
-    def write(found: Any, _: Any, unit: Unit) -> None:
-        drawn.write(partial(draw, found, unit))
-
-    return answer(search, out, find_and_report, drawn.picture, draw=write)
-
-
-def best_with(ask: Any, data: Any, at_most: int, search: Search) -> lpmert.Result:
-    """Return the best weights with at most so many features; raises `LimitError` if no search ended in time."""
-    found = _subsets(ask, data, at_most, search)
-    if not found.subsets:
-        raise lpmert.LimitError("no weights found: no set of features was searched to the end; allow more time")
-    last = found.subsets[-1]
-    unused = float(at_most - sum(weight != 0.0 for weight in last.result.weights.tolist()))
-    return replace(last.result, region={**last.result.region, f"at most {at_most} features": unused})
-
-
-def _subsets(ask: Any, data: Any, at_most: int | None, search: Search) -> lpmert.Subsets:
-    found: lpmert.Subsets = ask(lpmert.best_subsets, data, at_most=at_most, ties=counted_ties(search.ties))
-    return found
-
-
-def counted_ties(ties: str) -> str | None:
-    """Return the rule for ties that `best_subsets` takes; for --ties first, it chooses one itself."""
-    return None if ties == "first" else ties
-
-
-def numbers_of(data: Any, column: str, search: ReadingWithTies) -> Any:
-    """Return the second sum: the name of a feature or statistic, or the numbers in another column, read like a loss."""
-    if search.ties != "first":
-        raise click.UsageError("--ties is for one sum: with two of them the first of identical hypotheses counts.")
-    if column in (*data.names, *getattr(data, "statistic_names", ())):
-        return column
-    unset: dict[str, Any] = {"gain": None, "statistics": None, "metric": None, "references": (), "options": {}}
-    return replace(search, loss=column, **unset).read().statistics[:, 0]
+        sums = search.second_sum(question.data, second)
+        found = question.ask(lpmert.pareto, sums, name=second, points=points, on_point=on_point)
+        question.deliver(found, partial(_front_report, found, unit, question.weights))
+        drawn.write(partial(pictures.front, found, unit))
+    return question.exit_code
 
 
 def _loss_and_bound(result: lpmert.Result, unit: Unit) -> list[str]:

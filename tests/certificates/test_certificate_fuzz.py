@@ -19,7 +19,7 @@ from searches import many_more
 
 import lpmert
 from lpmert import CertificateError, verify
-from lpmert.cli.lists import verified_json
+from lpmert.cli.reports import verified_json
 from lpmert.model.nbest import NBest
 
 BASES = ("small boxes", "boxes", "selections", "pairs", "bleu boxes", "bleu selections", "f1")

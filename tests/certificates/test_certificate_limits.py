@@ -18,8 +18,7 @@ from searches import peak_of
 import lpmert
 from lpmert import LimitError, MethodError, NBest, verify
 from lpmert.certificates.certify import write_certificate
-from lpmert.cli import progress
-from lpmert.cli.running import Quiet
+from lpmert.cli import running
 from lpmert.limits import Deadline
 
 MIB = 1 << 20
@@ -127,10 +126,10 @@ def test_proofs_get_the_time_left(given: int | None, table: Path, path: Path, mo
 def test_progress_is_told_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr("lpmert.cli.running.say", said.append)
-    monkeypatch.setattr(progress.time, "perf_counter", lambda: 0.0)
-    told = progress.Stages(Quiet())
+    monkeypatch.setattr(running.time, "perf_counter", lambda: 0.0)
+    told = running.Stages(running.Quiet())
     for seconds, done, parts in ((0.5, 1, 100), (2.0, 10, 100), (2.5, 20, 100), (4.0, 7, None)):
-        monkeypatch.setattr(progress.time, "perf_counter", lambda now=seconds: now)
+        monkeypatch.setattr(running.time, "perf_counter", lambda now=seconds: now)
         told("links", done, parts)
     assert said == ["links: 10 of 100", "links: 7"]
 

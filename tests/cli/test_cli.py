@@ -16,7 +16,7 @@ from commands import COLUMNS, ended, json_of, precede, press_ctrl_c, python, run
 from shared import ROOT
 
 import lpmert
-from lpmert.cli import decoder, rank, reading, search
+from lpmert.cli import decoder, rank, running, search
 from lpmert.cli.main import main
 from lpmert.cli.running import exit_code
 from lpmert.formats.moses import SCORE_TYPES
@@ -66,8 +66,8 @@ def test_the_help_of_a_command_fits_a_screen_and_names_the_way_to_the_rest(comma
 
 def test_values_in_help_are_those_of_the_library() -> None:
     """The commands list them, as help must not import the modules that define them."""
-    in_help = [decoder.SCORES, rank.ENGINE_NAMES, reading.TIES, search.FORMS]
-    forms = {search.NAMES, search.NUMBERS, search.JSON, search.UPDATE, *TOOLKITS}
+    in_help = [decoder.SCORES, rank.ENGINE_NAMES, search.TIES, running.FORMS]
+    forms = {running.NAMES, running.NUMBERS, running.JSON, running.UPDATE, *TOOLKITS}
     assert list(map(set, in_help)) == [set(SCORE_TYPES), set(ENGINES), set(TIES), forms]
 
 

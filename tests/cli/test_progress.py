@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from lpmert.cli.progress import HOW_TO_STOP, ProgressLog, header, picture, progress_line, shown
 from lpmert.cli.reports import result_report
+from lpmert.cli.running import HOW_TO_STOP, ProgressLog, header, picture, progress_line, progress_shown
 from lpmert.quoting import Unit, duration, number, percent
 from lpmert.result import Cell, Progress, Result, Status, relative_gap
 
@@ -95,10 +95,10 @@ def test_terminals_get_a_live_view_that_leaves_nothing_behind_and_others_a_table
     for terminal in (False, True):
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
         monkeypatch.setenv("TERM", "dumb" if terminal else "xterm")
-        with shown(None) as callback:
+        with progress_shown(None) as callback:
             assert isinstance(callback, ProgressLog)
     monkeypatch.setenv("TERM", "xterm")
-    with shown(None) as callback:
+    with progress_shown(None) as callback:
         assert not isinstance(callback, ProgressLog)
         callback(progress(1.0))
         sys.stderr.write("a line of the log\n")

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from looping.test_loop import START, looped
 from looping.toy import NAMES, decoded, errors_of, universe
 
 import lpmert
-from lpmert.cli.loop_file import read_config
+from lpmert.cli.decoder import read_config
 from lpmert.looping.decoders import own_texts
 
 TOY = str(Path(__file__).with_name("toy.py"))
@@ -201,13 +202,14 @@ def written(folder: Path, text: str = CONFIG) -> Path:
 def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
     more = "[region]\nfix = 'am=1'\nbounds = 'lm:0..'\nlinear = ['lm=1,words=1:0..']\n"
     text = CONFIG.replace("[loop]", f"{more}\n[loop]\nseed = 3\nequal_words = 'latest'")
-    found = read_config(written(tmp_path, text))
     bounds, linear = {"lm": (0, None)}, (lpmert.Linear({"lm": 1, "words": 1}, lower=0),)
-    with found.closing:
-        assert isinstance(found.decoder, lpmert.Worker)
-        assert found.decoder.inputs == tuple(REFERENCES)
-        assert found.weights == START
-        assert found.arguments == {
+    with ExitStack() as programs:
+        found = read_config(written(tmp_path, text), programs)
+        decoder = found.pop("decoder")
+        assert isinstance(decoder, lpmert.Worker)
+        assert decoder.inputs == tuple(REFERENCES)
+        assert found == {
+            "weights": START,
             "n": 4,
             "references": tmp_path / "references.tsv",
             "region": lpmert.Region(fixed={"am": 1}, bounds=bounds, linear=linear),
@@ -242,6 +244,6 @@ def test_a_configuration_says_all_that_a_call_says(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_a_wrong_configuration_names_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in CONFIG
-    with pytest.raises((lpmert.DataError, lpmert.DecoderError), match=message) as caught:
-        read_config(written(tmp_path, CONFIG.replace(old, new)))
+    with pytest.raises((lpmert.DataError, lpmert.DecoderError), match=message) as caught, ExitStack() as programs:
+        read_config(written(tmp_path, CONFIG.replace(old, new)), programs)
     assert "toy.toml" in str(caught.value) or "x00" in message  # a file of weights that is named so
