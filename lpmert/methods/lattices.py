@@ -1,6 +1,6 @@
 """Branch and bound over cones of weights on lattices: a node is a cone, with the paths of all lattices that may win.
 
-A unit of work propagates some lattices in a cone (`view_lattices`); the search collects the answers in an `Expansion`.
+A unit of work propagates some lattices in a cone (`Expander.views`); the search collects the answers in an `Expansion`.
 A lattice with too many paths that may win stays open: it counts in the dual bound with the least loss of these, until
 branching has made the cone narrow enough. A cone without open lattices is a leaf, which `cells` solves as N-best lists
 of its paths. A path of a lattice is a hypothesis, as in `Catalogue`.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -74,15 +74,19 @@ class View(NamedTuple):
     crowded: bool = False
 
 
+Seen = tuple[int, OpenLattice, Paths]  # the number of a lattice, its state in the cone around, and its known paths
+
+_LABELS = 200_000  # most partial paths of a lattice in a cone, beyond which it stays open
+
+
 class Expander:
     """Propagates the lattices of a problem in cones; several threads can use it at once.
 
-    labels: most partial paths of a lattice, beyond which it stays open. longest [S, D]: for each lattice and feature,
-    the largest sum of absolute values along a path.
+    longest [S, D]: for each lattice and feature, the largest sum of absolute values along a path.
     """
 
-    def __init__(self, problem: LatticeProblem, labels: int) -> None:
-        self.problem, self._labels = problem, labels
+    def __init__(self, problem: LatticeProblem) -> None:
+        self.problem = problem
         self.longest = np.array([graph.links().largest_sums(np.abs(graph.features)) for graph in problem.exact_graphs])
         self._finders: PerThread[core.PathFinder] = PerThread()
 
@@ -92,16 +96,22 @@ class Expander:
         marks = np.packbits(np.ones(n_links, dtype=np.bool_))
         return OpenLattice(marks, n_links, self.problem.least_loss(number), 0.0)
 
-    def view(
+    def views(self, lattices: list[Seen], rays: FloatArray, mixes: FloatArray, link_work: int) -> list[View]:
+        """Propagate some lattices in a cone of rays [d, d] inside the cones in which they were seen.
+
+        mixes [m, d]: weights in the cone, as mixes of the rays, whose best paths are computed; the middle comes first.
+        link_work: most work for each link; a lattice that needs more stays open.
+        """
+        found, rays = [], self.problem.at_rays(rays)
+        for number, before, known in lattices:
+            checkpoint()
+            found.append(self._view(number, before, known, rays, mixes, link_work))
+        return found
+
+    def _view(
         self, number: int, before: OpenLattice, known: Paths, rays: FloatArray, mixes: FloatArray, link_work: int
     ) -> View:
-        """Propagate a lattice in a cone of rays [R, D] inside an earlier one; see `LatticeProblem.at_rays`.
-
-        before: the lattice in the earlier cone. known: paths that rule out others. mixes [m, R]: weights in the cone,
-        as mixes of the rays, whose best paths are computed; the middle comes first. link_work: most work for each link;
-        a lattice that needs more stays open.
-        """
-        finder = self._finders.get(lambda: core.PathFinder(self._labels))
+        finder = self._finders.get(lambda: core.PathFinder(_LABELS))
         needed = before.needed * _SHRINKING
         reach = np.abs(rays) @ self.longest[number]
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
@@ -133,20 +143,6 @@ class Expander:
             work += count
         part = OpenLattice(marks, count, least, needed)
         return View(part, [], rays[:0], middle, new, leading, work, crowded)
-
-
-Seen = tuple[int, OpenLattice, Paths]  # the number of a lattice, its state in the cone around, and its known paths
-
-
-def view_lattices(
-    expander: Expander, before: list[Seen], rays: FloatArray, mixes: FloatArray, link_work: int
-) -> list[View]:
-    """Propagate some lattices in a cone of rays [d, d]; see `Expander.view`."""
-    views, rays = [], expander.problem.at_rays(rays)
-    for lattice in before:
-        checkpoint()
-        views.append(expander.view(*lattice, rays, mixes, link_work))
-    return views
 
 
 def all_mixes(n_rays: int) -> FloatArray:
@@ -190,44 +186,6 @@ class Cone(NamedTuple):
     open: dict[int, OpenLattice]
 
 
-class Findings:
-    """The knowledge of a search about all lattices: the paths that may win in some cone, and its counts.
-
-    work: scores computed and labels compared. expanded: number of times that paths were listed; failed: number of times
-    that there were too many. known: paths of each lattice that rule out others; these mappings are never changed.
-    """
-
-    def __init__(self, problem: LatticeProblem, expander: Expander) -> None:
-        self._problem, self._longest = problem, expander.longest
-        self.catalogue = Catalogue(problem)
-        self.known: list[Paths] = [{} for _ in problem.graphs]
-        self.work = self.expanded = self.failed = 0
-
-    def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
-        """Propagate listed paths in a cone of rays [d, d] inside an earlier one.
-
-        Returns the survivors, the sum of the least loss of each list, the summed statistics [K] of the best paths in
-        the middle, and the scores [n, d] of the survivors at the rays.
-        """
-        rays = self._problem.at_rays(rays)
-        reach = self._longest @ np.abs(rays).T
-        ends, ids, scores, middle = core.narrow(self.catalogue.features, *lists, rays, reach)
-        self.work += 20 * len(lists.ids) + 2000
-        least = sum(np.minimum.reduceat(self.catalogue.losses(ids), ends[:-1]).tolist()) if len(ids) else 0
-        return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
-
-    def take(self, number: int, view: View) -> tuple[IntArray, FloatArray]:
-        """Add a view of a lattice; return the catalogue numbers of its paths, and the statistics [K] in the middle."""
-        earlier = {key: row for key, row in self.known[number].items() if key not in view.best}
-        self.known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
-        self.work += view.work
-        self.failed += view.crowded
-        self.expanded += view.part is None
-        paths = zip(view.ways, view.features, strict=True)
-        ids = np.array([self.catalogue.add(number, way, row) for way, row in paths], dtype=np.int64)
-        return ids, self._problem.statistics(number, view.middle)
-
-
 class Expansion:
     """The propagation of all lattices in a cone: listed ones at once, open ones by units of work.
 
@@ -236,9 +194,9 @@ class Expansion:
     in flight.
     """
 
-    def __init__(self, findings: Findings, cone: Cone) -> None:
-        self._findings, self.cone = findings, cone
-        self._listed, self.bound, self.middle, scores = findings.narrowed(cone.lists, cone.rays)
+    def __init__(self, search: LatticeSearch, cone: Cone) -> None:
+        self.cone = cone
+        self._listed, self.bound, self.middle, scores = search.narrowed(cone.lists, cone.rays)
         self.bound += sum(lattice.least for lattice in cone.open.values())
         self.open = dict(cone.open)
         self.out = 0
@@ -256,27 +214,26 @@ class Expansion:
     def lists(self) -> Lists:
         return self._listed.joined(self._found)
 
-    def next_unit(self) -> list[Seen]:
+    def next_unit(self, known: Sequence[Paths]) -> list[Seen]:
         rays_and_mixes = len(self.cone.rays) + len(self.cone.mixes)
         work, batch = 0.0, []
         while self.waiting and work < _UNIT:
             number = self.waiting.pop()
             lattice = self.open[number]
             work += 2 * rays_and_mixes * lattice.count + min(lattice.needed, self.link_work * (lattice.count + 100))
-            batch.append((number, lattice, self._findings.known[number]))
+            batch.append((number, lattice, known[number]))
         self.out += 1
         return batch
 
-    def take(self, batch: list[Seen], views: list[View]) -> None:
-        """Take the views of the lattices of a unit."""
+    def take(self, search: LatticeSearch, batch: list[Seen], views: list[View]) -> None:
         self.out -= 1
         for (number, before, _), view in zip(batch, views, strict=True):
-            ids, middle = self._findings.take(number, view)
+            ids, middle = search.take_view(number, view)
             self._scores.append((view.leading, np.array([len(view.leading)])))
             del self.open[number]
             if view.part is None:
                 self._found[number] = ids
-                least = int(self._findings.catalogue.losses(ids).min())
+                least = int(search.catalogue.losses(ids).min())
             else:
                 self.open[number], least = view.part, view.part.least
             self.bound += max(least, before.least) - before.least
@@ -301,7 +258,6 @@ class Expansion:
 
 _ALONE = 5_000_000  # work on lattices, some hundredths of a second, after which units are submitted to workers
 _LOCAL_WORK = 60_000_000  # the same for workers that take long to start: about half a second
-LABELS = 200_000  # most partial paths of a lattice in a cone
 
 Start = Callable[[Canonical, Incumbent, list[FloatArray]], Search]
 """Starts the search of N-best lists in some cones, from an incumbent."""
@@ -334,7 +290,9 @@ class LatticeSearch(Combined):
     different cones if enough cones wait, and answers are taken in the order of submission. So the result does not
     depend on the number of workers.
 
-    start: starts the search of a leaf. slots: units in flight at once. catalogue: the paths that may win in some cone.
+    start: starts the search of a leaf. slots: units in flight at once. catalogue: the paths that may win in some cone;
+    `_known`: those of each lattice that rule out others, in mappings that are never changed. work: scores computed and
+    labels compared.
     """
 
     phase = "cones"
@@ -342,9 +300,10 @@ class LatticeSearch(Combined):
     def __init__(self, problem: LatticeProblem, incumbent: Incumbent, start: Start, slots: int) -> None:
         super().__init__(incumbent)
         self.problem, self._start, self._slots = problem, start, slots
-        self._expander = Expander(problem, LABELS)
-        self._findings = Findings(problem, self._expander)
-        self.catalogue: Catalogue = self._findings.catalogue
+        self._expander = Expander(problem)
+        self.catalogue: Catalogue = Catalogue(problem)
+        self._known: list[Paths] = [{} for _ in problem.graphs]
+        self.work = self._n_listed = self._n_crowded = 0
         self._queue: list[tuple[int, int, Cone]] = []
         self._pushed = 0
         self._expansions: list[Expansion] = []
@@ -391,8 +350,8 @@ class LatticeSearch(Combined):
             "nodes": self.nodes,
             "lattice_cones": self._n_cones,
             "leaves": self._n_leaves,
-            "expanded": self._findings.expanded,
-            "too_many": self._findings.failed,
+            "expanded": self._n_listed,
+            "too_many": self._n_crowded,
             "survivors": len(self.catalogue),
             "lps": self.lps,
             "spurious": self._n_spurious,
@@ -421,6 +380,30 @@ class LatticeSearch(Combined):
         heapq.heappush(self._queue, (cone.bound, self._pushed, cone))
         self._pushed += 1
 
+    def narrowed(self, lists: Lists, rays: FloatArray) -> tuple[Lists, int, FloatArray, FloatArray]:
+        """Propagate listed paths in a cone of rays [d, d] inside an earlier one.
+
+        Returns the survivors, the sum of the least loss of each list, the summed statistics [K] of the best paths in
+        the middle, and the scores [n, d] of the survivors at the rays.
+        """
+        rays = self.problem.at_rays(rays)
+        reach = self._expander.longest @ np.abs(rays).T
+        ends, ids, scores, middle = core.narrow(self.catalogue.features, *lists, rays, reach)
+        self.work += 20 * len(lists.ids) + 2000
+        least = sum(np.minimum.reduceat(self.catalogue.losses(ids), ends[:-1]).tolist()) if len(ids) else 0
+        return Lists(lists.numbers, ends, ids), least, self.catalogue.statistics[middle].sum(axis=0), scores
+
+    def take_view(self, number: int, view: View) -> tuple[IntArray, FloatArray]:
+        """Add a view of a lattice; return the catalogue numbers of its paths, and the statistics [K] in the middle."""
+        earlier = {key: row for key, row in self._known[number].items() if key not in view.best}
+        self._known[number] = dict([*earlier.items(), *view.best.items()][-MOST_KNOWN:])
+        self.work += view.work
+        self._n_crowded += view.crowded
+        self._n_listed += view.part is None
+        paths = zip(view.ways, view.features, strict=True)
+        ids = np.array([self.catalogue.add(number, way, row) for way, row in paths], dtype=np.int64)
+        return ids, self.problem.statistics(number, view.middle)
+
     def _take_views(self) -> None:
         """Submit units, and take the answer to the oldest one."""
         self._submit()
@@ -429,15 +412,15 @@ class LatticeSearch(Combined):
         expansion, batch, pending = self._in_flight[0]
         views = pending.wait()
         self._in_flight.popleft()
-        expansion.take(batch, views)
+        expansion.take(self, batch, views)
         self._close_or_branch(expansion)
         self._submit()
 
     def _submit(self) -> None:
         workers = current_workers()
-        if self._workers is SERIAL and self._findings.work >= (_LOCAL_WORK if workers.remote else _ALONE):
+        if self._workers is SERIAL and self.work >= (_LOCAL_WORK if workers.remote else _ALONE):
             self._workers, self._shared = workers, workers.share(self._expander)
-        slots = 1 if self._findings.work < _ALONE else self._slots
+        slots = 1 if self.work < _ALONE else self._slots
         while len(self._in_flight) < slots:
             waiting = [expansion for expansion in self._expansions if expansion.waiting]
             idle = any(not expansion.out for expansion in waiting)
@@ -447,13 +430,13 @@ class LatticeSearch(Combined):
             if not waiting:
                 return
             expansion = min(waiting, key=lambda expansion: expansion.out)
-            batch, cone, link_work = expansion.next_unit(), expansion.cone, expansion.link_work
-            pending = self._workers.submit(view_lattices, self._shared, batch, cone.rays, cone.mixes, link_work)
+            batch, cone, link_work = expansion.next_unit(self._known), expansion.cone, expansion.link_work
+            pending = self._workers.submit(Expander.views, self._shared, batch, cone.rays, cone.mixes, link_work)
             self._in_flight.append((expansion, batch, pending))
 
     def _expand_cone(self, cone: Cone) -> None:
         """Start to expand the cone with the least bound; listed paths are propagated at once."""
-        expansion = Expansion(self._findings, cone)
+        expansion = Expansion(self, cone)
         self._expansions.append(expansion)
         heapq.heappop(self._queue)
         self._n_cones += 1

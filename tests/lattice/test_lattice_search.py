@@ -14,7 +14,7 @@ from shared import needs_shared, shared
 
 import lpmert
 from lpmert import Lattices, Linear, NBest, Region, Status
-from lpmert.methods.lattices import Cone, Expander, Findings, LatticeSearch, Leaf, all_mixes
+from lpmert.methods.lattices import Cone, Expander, LatticeSearch, Leaf, all_mixes
 from lpmert.metrics.text import EditTexts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem, no_lists
@@ -184,15 +184,16 @@ def test_labels_are_all_that_win_somewhere_in_the_cone(kind: str) -> None:
         if not drawn.searchable or abs(np.linalg.det(rays)) < 0.5:
             continue
         problem = LatticeProblem(drawn.lattices())
-        expander = Expander(problem, 1000)
-        findings = Findings(problem, expander)
-        ids, _ = findings.take(0, expander.view(0, expander.whole(0), {}, rays, all_mixes(width), 10**6))
+        search = LatticeSearch(problem, Incumbent(0, CanonicalWeights(rays[0]), ""), None, 1)
+        expander = Expander(problem)
+        [view] = expander.views([(0, expander.whole(0), {})], rays, all_mixes(width), 10**6)
+        ids, _ = search.take_view(0, view)
         features, offsets, _ = drawn.listed()
         factors = [Fraction(factor) for factor in problem.coordinates.scales.tolist()]
         rows = [[x * factor for x, factor in zip(row, factors, strict=True)] for row in features]
         narrower = np.vstack([rays.sum(axis=0), rays[1:]])
-        left = findings.narrowed(no_lists().joined({0: ids}), narrower)[0].ids
-        kept, still = ({tuple(row) for row in findings.catalogue.features[one].tolist()} for one in (ids, left))
+        left = search.narrowed(no_lists().joined({0: ids}), narrower)[0].ids
+        kept, still = ({tuple(row) for row in search.catalogue.features[one].tolist()} for one in (ids, left))
         for cone, found in ((rays, kept), (narrower, still)):
             exact = [[Fraction(value) for value in ray] for ray in cone.tolist()]
             sides = []  # each is 0 at all rays but one, and positive there
