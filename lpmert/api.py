@@ -428,8 +428,8 @@ class Searches:
     def problem(self, data: NBest | WordGraphs, metric: Any, ties: str, region: Region | None) -> Problem:
         return list_problem(data, metric, ties, region, self.needs)
 
-    def solve(self, problem: AnyProblem, callback: Callback | None = None, **limits: Any) -> Result:
-        return solve(self.method, problem, replace(self.limits, **limits), callback, self.seed)
+    def solve(self, problem: AnyProblem, callback: Any = None, initial: Any = None, **limits: Any) -> Result:
+        return solve(self.method, problem, replace(self.limits, **limits), callback, self.seed, initial)
 
     def below(self, problem: Problem, cutoff: float, **limits: Any) -> Below:
         return search_below(problem, cutoff, self.method, replace(self.limits, **limits), self.seed)
@@ -447,12 +447,13 @@ def many_searches(
     on_stage: Callable[..., object] | None = None,
     *,
     proofs: bool = False,
+    **stops: Any,
 ) -> Iterator[Searches]:
-    """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches on lists.
+    """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches.
 
     Raises `MethodError` for a method that proves nothing where the call needs `proofs`.
     """
-    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend)
+    solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend, **stops)
     if proofs and not solver.proves:
         raise MethodError(f"method {quoted(solver.name)} proves nothing, and {needs} proofs; use auto")
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)

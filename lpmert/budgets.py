@@ -12,26 +12,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lpmert.api import Searches, many_searches
 from lpmert.errors import FloatArray, IntArray, LimitError, MetricError, RegionError
-from lpmert.metrics.base import WITHIN, Budget
+from lpmert.metrics.base import WITHIN, Budget, Metric
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem
+from lpmert.model.region import Region
 from lpmert.numeric.rational import binary_places, decimals_of
 from lpmert.quoting import number, quoted
 from lpmert.result import Callback, Outcome, Progress, Result, Status, relative_gap
+from lpmert.search.method import Method
 from lpmert.values import finite_number, whole_number
-
-if TYPE_CHECKING:
-    from lpmert.metrics.base import Metric
-    from lpmert.model.region import Region
-    from lpmert.search.method import Method
 
 _MOST_BITS = 34  # of the integer loss of a selection: searches have 48, and bounds need some for rounding and prices
 

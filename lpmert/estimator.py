@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 from lpmert.api import minimize
 from lpmert.comparing.tune import Tuned, tune
 from lpmert.errors import FloatArray, IntArray
-from lpmert.metrics.base import AdditiveMetric, metric_of
+from lpmert.metrics.base import AdditiveMetric, Metric, metric_of
 from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, frame_names, is_masked, is_missing, is_rounded
 from lpmert.model.nbest import NBest
+from lpmert.model.region import Region
 from lpmert.quoting import quoted
+from lpmert.result import Result
+from lpmert.search.method import Method
 from lpmert.values import whole_number
 
 try:
@@ -21,12 +24,6 @@ try:
     from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(f"lpmert.Reranker needs scikit-learn: pip install 'lpmert[sklearn]' ({error})") from error
-
-if TYPE_CHECKING:
-    from lpmert.metrics.base import Metric
-    from lpmert.model.region import Region
-    from lpmert.result import Result
-    from lpmert.search.method import Method
 
 
 class Reranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

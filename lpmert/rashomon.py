@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import atan, inf, nextafter, tan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from lpmert.api import Searches, many_searches
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
 from lpmert.limits import Deadline, told, within
+from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
@@ -36,11 +37,8 @@ from lpmert.quoting import listed, quoted
 from lpmert.result import OnStage, Outcome, Result, Status
 from lpmert.search.driver import Below
 from lpmert.search.incumbent import normalised
+from lpmert.search.method import Method
 from lpmert.values import real_number
-
-if TYPE_CHECKING:
-    from lpmert.metrics.base import Metric
-    from lpmert.search.method import Method
 
 _PRECISION = 1e-2  # maximum distance between attained and possible ends of a range, relative to their size
 

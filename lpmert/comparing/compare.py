@@ -7,9 +7,9 @@ not start from the caller's initial weights, because these may come from the hel
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count, product
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,14 +18,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from lpmert.api import method_of, problem_of
-from lpmert.comparing import (
-    DEFAULT_METHODS,
-    DEFAULT_ON_LATTICES,
-    OPTIMUM_SECONDS,
-    REPETITIONS,
-    REPLICATIONS,
-    SEEDS,
-)
+from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, REPLICATIONS, SEEDS
 from lpmert.comparing.comparison import OPTIMUM, Comparison, CrossValidation, Entry, Expected, Run, best_of
 from lpmert.comparing.cross_validation import (
     TOO_FEW,
@@ -103,112 +96,60 @@ def corrected_test(values: FloatArray, ratio: float) -> float | None:
     return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
 
 
-Given = tuple[CallerWeights, Status | None]
-
-
-@dataclass(frozen=True)
-class Source:
-    """An entry of a comparison.
-
-    find: returns weights [D] for a problem, limits, initial weights [D] and a seed, and how the run ended if a method
-    ran. random: whether the seed matters. fixed: whether the weights are known before. remembers: whether they depend
-    on earlier runs.
-    """
-
-    name: str
-    settings: str
-    random: bool
-    find: Callable[[AnyProblem, Limits, CallerWeights | None, int], Given]
-    fixed: bool = False
-    remembers: bool = False
-
-
-def sources(
-    methods: Iterable[tuple[str | None, Method]],
-    weights: Mapping[str, Weights | str | Path],
-    functions: Mapping[str, Callable[[Material, int], Weights]],
-    problem: AnyProblem,
-) -> list[Source]:
-    """Return the entries of a comparison, methods first; methods without a name get their own.
-
-    Raises `MethodError` for names that occur twice, `DataError` for weights that do not fit.
-    """
-    found = [of_method(method, name) for name, method in methods]
-    found += [of_weights(name, given, problem) for name, given in weights.items()]
-    found += [of_function(name, function) for name, function in functions.items()]
-    twice = repeated(source.name for source in found)
-    if twice is not None:
-        raise MethodError(f"{quoted(twice)} is compared twice; give each its own name")
-    if not found:
-        raise MethodError("nothing to compare; give at least one method")
-    return found
-
-
-def of_method(method: Method, name: str | None = None) -> Source:
-
-    def find(problem: AnyProblem, limits: Limits, initial: CallerWeights | None, seed: int) -> Given:
-        result = solve(method, problem, limits, None, seed, initial)
-        return CallerWeights(result.weights), result.status
-
-    return Source(name or method.settings(), method.settings(), method.random, find, remembers=method.remembers)
-
-
-def of_weights(name: str, weights: Weights | str | Path, problem: AnyProblem) -> Source:
-    """Return given weights as a source; raises `DataError` unless they fit."""
-    try:
-        given = problem.checked_weights(given_weights(weights, name))
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from error
-    return Source(name, "weights", False, lambda *_: (given, None), fixed=True)
-
-
-def of_function(name: str, function: Callable[[Material, int], Weights]) -> Source:
-
-    def find(problem: AnyProblem, _limits: Limits, _initial: CallerWeights | None, seed: int) -> Given:
-        return problem.checked_weights(given_weights(function(data_of(problem), seed), name)), None
-
-    return Source(name, "function", True, find)
-
-
 Named = list[tuple[str, Run]]  # runs with the names of their sources
 
 
 @dataclass(frozen=True)
-class Judge:
-    """Runs sources on a problem, and evaluates their weights on it and on held-out lists."""
+class Source:
+    """An entry of a comparison: a method, a function of lists and seed, or weights [D] from elsewhere."""
 
-    problem: AnyProblem
-    held_out: AnyProblem | None
+    name: str
+    given: Method | Callable[[Material, int], Weights] | FloatArray
 
-    def run(self, source: Source, seed: int, limits: Limits, initial: CallerWeights | None) -> Run:
-        clock = Deadline()
-        weights, status = source.find(self.problem, limits, initial, seed)
+    @property
+    def settings(self) -> str:
+        if isinstance(self.given, Method):
+            return self.given.settings()
+        return "function" if callable(self.given) else "weights"
+
+    @property
+    def random(self) -> bool:
+        """Whether the seed matters."""
+        return self.given.random if isinstance(self.given, Method) else callable(self.given)
+
+    def run(
+        self, problem: AnyProblem, held_out: AnyProblem | None, seed: int, limits: Limits, initial: CallerWeights | None
+    ) -> Run:
+        """Find weights for a problem, and evaluate them on it and on held-out lists; initial: where methods start."""
+        clock, status, given = Deadline(), None, self.given
+        if isinstance(given, Method):
+            found = solve(given, problem, limits, None, seed, initial)
+            weights, status = CallerWeights(found.weights), found.status
+        elif callable(given):
+            weights = problem.checked_weights(given_weights(given(data_of(problem), seed), self.name))
+        else:
+            weights = CallerWeights(given)
         seconds = clock.seconds
-        training = self.problem.evaluate(weights)
-        test = None if self.held_out is None else self.held_out.evaluate(weights)
+        training, test = problem.evaluate(weights), None if held_out is None else held_out.evaluate(weights)
         return Run(
             weights=weights,
             loss=training.loss,
             score=training.score,
             tied_lists=training.tied_lists,
-            inside=self.problem.inside(weights),
+            inside=problem.inside(weights),
             held_out_loss=None if test is None else test.loss,
             seconds=seconds,
-            seed=seed if source.random else None,
+            seed=seed if self.random else None,
             status=status,
-            chosen=chosen_statistics(self.problem, weights, training),
-            held_out_chosen=None if self.held_out is None else chosen_statistics(self.held_out, weights, test),
+            chosen=chosen_statistics(problem, weights, training),
+            held_out_chosen=None if held_out is None else chosen_statistics(held_out, weights, test),
         )
 
-    def p_value(self, first: Run, other: Run, seed: int) -> float:
-        """Return the p-value of the difference between two runs, on the held-out lists if there are any."""
-        chosen = [one.chosen if one.held_out_chosen is None else one.held_out_chosen for one in (first, other)]
-        return permutation_test(self.problem.metric, *chosen, seed=seed)
 
-
-def run_once(judge: Judge, task: tuple[Source, int, Limits, CallerWeights | None]) -> Named:
+def run_once(problems: tuple[AnyProblem, AnyProblem | None], task: tuple[Source, int, Limits, Any]) -> Named:
+    source, *settings = task
     with one_thread():
-        return [(task[0].name, judge.run(*task))]
+        return [(source.name, source.run(*problems, *settings))]
 
 
 def collect(
@@ -216,14 +157,14 @@ def collect(
     context: object,
     tasks: Sequence[object],
     runs: dict[str, list[Run]],
-    on_runs: Callable[[Named], object],
+    on_runs: Callable[[int, Named], object],
     interrupts: Interrupts,
-    memory: Allowance | None = None,
+    memory: Allowance | None,
 ) -> bool:
     """Run all tasks and collect their runs by name, in order; return whether all were done.
 
-    unit: runs a task; context: the value that all units share. on_runs: called with the named runs of each task; a true
-    return value stops. memory: allowance of this process; no more tasks run once it is spent.
+    unit: runs a task; context: the value that all units share. on_runs: called with the number of each task and its
+    named runs; a true return value stops. memory: allowance of this process; no more tasks run once it is spent.
     """
     workers, over = current_workers(), False
     pending: list[Pending[Named]] = []
@@ -232,7 +173,7 @@ def collect(
         try:
             shared = workers.share(context)
             pending = [workers.submit(unit, shared, task) for task in tasks]
-            for one in pending:
+            for number, one in enumerate(pending, 1):
                 in_time = one.in_time()
                 if deadline.out_of_memory:  # this run may have been cut short
                     logger.warning("the memory limit is near; the runs so far are compared")
@@ -248,7 +189,7 @@ def collect(
                         return False
                 for name, run in found:
                     runs.setdefault(name, []).append(run)
-                if on_runs(found):
+                if on_runs(number, found):
                     return False
         except KeyboardInterrupt:
             logger.info("interrupted; the runs so far are compared")
@@ -282,7 +223,7 @@ class Refits:
         if not self.sources and self.solver is None:
             raise MethodError("nothing to cross-validate; give at least one method")
         for source in self.sources:
-            if source.remembers:
+            if isinstance(source.given, Method) and source.given.remembers:
                 raise MethodError(
                     f"{quoted(source.name)} continues from what earlier runs left behind, which may come from the "
                     "lists held out; cross-validate it without that"
@@ -298,15 +239,14 @@ def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
     held_out, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
     problem, data = refits.problem, data_of(refits.problem)
     with one_thread():
-        training = like(problem, data.restrict(~held_out), problem.region)
-        judge = Judge(training, like(problem, data.restrict(held_out)))
-        found = [(one.name, judge.run(one, seed, refits.limits, None)) for one in refits.sources]
+        problems = like(problem, data.restrict(~held_out), problem.region), like(problem, data.restrict(held_out))
+        found = [(one.name, one.run(*problems, seed, refits.limits, None)) for one in refits.sources]
         if refits.solver is not None:
             start = CallerWeights(best_of(run for _, run in found).weights) if found else None
             limits, fits = refits.optimum_limits, refits.split.folds * refits.split.repetitions
             if limits.time_limit is not None:
                 limits = replace(limits, time_limit=limits.time_limit / fits)
-            found.append((OPTIMUM, judge.run(of_method(refits.solver, OPTIMUM), seed, limits, start)))
+            found.append((OPTIMUM, Source(OPTIMUM, refits.solver).run(*problems, seed, limits, start)))
     return [(name, replace(run, chosen=run.chosen[:0])) for name, run in found]
 
 
@@ -354,9 +294,6 @@ def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, Fl
         parts = shares(metric, summed(chosen, split.group))
         values += [float(split.groups * parts[fold == number].mean()) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)
-
-
-logger = logging.getLogger("lpmert")
 
 
 def compare(
@@ -466,17 +403,23 @@ def compare(
     with Allowance(most).enforced(if_any=True):
         problem = problem_of(nbest, metric, ties, region)
     test = None if held_out is None else problem_of(unseen(held_out, nbest), metric, ties, None)
-    judge, initial = Judge(problem, test), None
+    initial = None
     if initial_weights is not None:
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))
     if methods is None:
         methods = DEFAULT_METHODS if isinstance(problem, Problem) else DEFAULT_ON_LATTICES
-    chosen: list[tuple[str | None, Method]]
-    if isinstance(methods, Mapping):
-        chosen = [(name, method_of(method)) for name, method in methods.items()]
-    else:
-        chosen = [(None, method_of(method)) for method in checked_sequence(methods, "methods")]
-    compared = sources(chosen, weights or {}, callables or {}, problem)
+    named = (
+        methods.items() if isinstance(methods, Mapping) else [("", one) for one in checked_sequence(methods, "methods")]
+    )
+    chosen = [(name, method_of(method)) for name, method in named]
+    compared = [Source(name or method.settings(), method) for name, method in chosen]
+    compared += [Source(name, _fitting(given, name, problem)) for name, given in (weights or {}).items()]
+    compared += [Source(name, function) for name, function in (callables or {}).items()]
+    if (twice := repeated(source.name for source in compared)) is not None:
+        raise MethodError(f"{quoted(twice)} is compared twice; give each its own name")
+    if not compared:
+        raise MethodError("nothing to compare; give at least one method")
+    fixed = [one.name for one in compared if one.settings == "weights"]
     known = optimum if isinstance(optimum, Result) else None
     if known and (known.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in known.signature):
         raise DataError(
@@ -494,19 +437,23 @@ def compare(
         if split.groups < 2:
             raise DataError(TOO_FEW)
         signature += f"|folds:{split.folds}x{split.repetitions}"
-        refits = Refits(problem, split, [one for one in compared if not one.fixed], solver, limits, at_most)
+        refits = Refits(problem, split, [one for one in compared if one.name not in fixed], solver, limits, at_most)
         refits.check()
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):
-        for method in [method for _, method in chosen] + ([] if solver is None else [solver]):
+        for method in [*(method for _, method in chosen), *([] if solver is None else [solver])]:
             check_fits(method, problem)  # before the first run
         tasks = [
             (source, number, limits, initial)
             for source in compared
             for number in (range(seed, seed + seeds) if source.random else [seed])
         ]
-        complete = collect(run_once, judge, tasks, runs, lambda found: told(on_run, *found[0]), interrupts, memory)
+
+        def on_task(_: int, found: Named) -> bool:
+            return told(on_run, *found[0])
+
+        complete = collect(run_once, (problem, test), tasks, runs, on_task, interrupts, memory)
         if solver is not None and complete:
             best = best_of(chain.from_iterable(runs.values()))
             try:
@@ -516,23 +463,25 @@ def compare(
                 logger.warning("no bound: %s", error)
                 refits = refits and replace(refits, solver=None)
         if refits and complete:
-            done, folds = count(1), list(product(range(split.repetitions), range(split.folds)))
+            folds = list(product(range(split.repetitions), range(split.folds)))
 
-            def on_fold(_: object) -> bool:
-                return told(on_stage, "cross-validation", next(done), len(folds))
+            def on_fold(number: int, _: Named) -> bool:
+                return told(on_stage, "cross-validation", number, len(folds))
 
             complete = collect(fit_and_judge, refits, folds, of_folds, on_fold, interrupts, memory)
     entries: list[Entry] = []
     for source in (source for source in compared if source.name in runs):
         entry = Entry(source.name, source.settings, tuple(runs[source.name]), None)
-        p_value = judge.p_value(entries[0].best, entry.best, seed) if entries else None
-        entries.append(replace(entry, p_value=p_value))
+        if entries:
+            p_value = permutation_test(problem.metric, entries[0].best.judged, entry.best.judged, seed=seed)
+            entry = replace(entry, p_value=p_value)
+        entries.append(entry)
     found = None
     if refits is not None:
         costs = {entry.name: (entry.losses, entry.held_out_losses) for entry in entries}
         if known is not None:
             costs[OPTIMUM] = [known.loss], [] if test is None else [test.evaluate(known.weights).loss]
-        found = expected(problem, split, of_folds, costs, [one.name for one in compared if one.fixed])
+        found = expected(problem, split, of_folds, costs, fixed)
     return Comparison(
         names=nbest.names,
         methods=tuple(entries),
@@ -544,3 +493,11 @@ def compare(
         unit=problem.unit,
         held_out_unit=None if test is None else test.unit,
     )
+
+
+def _fitting(weights: Weights | str | Path, name: str, problem: AnyProblem) -> CallerWeights:
+    """Return weights from elsewhere; raises `DataError` unless they fit."""
+    try:
+        return problem.checked_weights(given_weights(weights, name))
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error

@@ -35,6 +35,11 @@ class Run:
     chosen: FloatArray
     held_out_chosen: FloatArray | None
 
+    @property
+    def judged(self) -> FloatArray:
+        """The statistics of the chosen hypotheses, of held-out lists if there are any."""
+        return self.chosen if self.held_out_chosen is None else self.held_out_chosen
+
 
 def best_of(runs: Iterable[Run]) -> Run:
     """Return the run with the least loss, the first of equal ones; runs outside the region only count if all are."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import fsum, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lpmert.api import problem_of, settings_of
+from lpmert.api import many_searches, problem_of
 from lpmert.comparing.averaging import AGREEMENT
 from lpmert.comparing.cross_validation import (
     TOO_FEW,
@@ -26,36 +25,26 @@ from lpmert.comparing.cross_validation import (
     unseen,
 )
 from lpmert.errors import FloatArray
-from lpmert.limits import Allowance, Deadline, Interrupts, told
+from lpmert.limits import told
+from lpmert.metrics.base import Metric
+from lpmert.metrics.text import TextMetric
 from lpmert.model.canonical import CallerWeights, Canonical
+from lpmert.model.graphs import Lattices
+from lpmert.model.nbest import NBest
+from lpmert.model.region import Region
 from lpmert.quoting import LOSS, Unit
-from lpmert.result import Result, Weighted, warned
-from lpmert.search.driver import solve
+from lpmert.result import Callback, OnStage, Result, Weighted, warned
 from lpmert.search.incumbent import normalised
+from lpmert.search.method import Method
 from lpmert.search.report import scaled_evaluation
 from lpmert.values import whole_number
-from lpmert.workers import using_workers
-
-if TYPE_CHECKING:
-    from lpmert.metrics.base import Metric
-    from lpmert.metrics.text import TextMetric
-    from lpmert.model.graphs import Lattices
-    from lpmert.model.nbest import NBest
-    from lpmert.model.region import Region
-    from lpmert.result import Callback, OnStage
-    from lpmert.search.method import Method
 
 AVERAGED, OPTIMUM = "averaged", "optimum"
 
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """Averaged weights [D], and their loss, score and ties on the training lists.
-
-    unit: the mean difference in loss between two hypotheses of a list; S times that for a metric that is not additive.
-    temperature: of the average, as a loss in the same scale. agreement: the least cosine between the mean of a chain
-    and the mean of all; `None` if nothing was averaged. complete: whether no limit stopped the chains.
-    """
+    """Averaged weights [D], and their loss, score and ties on the training lists; the rest is that of `Average`."""
 
     weights: FloatArray
     loss: float
@@ -249,21 +238,15 @@ def tune(
     >>> tuned.optimum.loss, tuned.averaged.loss, tuned.recommended
     (0.0, 0.0, 'averaged')
     """
-    solver, limits, seed = settings_of(
-        method, time_limit, memory_limit, jobs, seed, backend, node_limit=node_limit, gap=gap, target=target
-    )
+    settings = method, time_limit, memory_limit, jobs, seed, backend
     folds = whole_number(folds, "folds", 2)
-    interrupts = Interrupts()
-    allowance = Allowance(limits.memory_limit)
-    deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
 
     def report(stage: str, done: int, parts: int) -> None:  # what `on_stage` returns stops nothing
         told(on_stage, stage, done, parts)
 
-    with interrupts, deadline.running(), using_workers(backend, jobs):
-        with allowance.enforced(if_any=True):
-            problem = problem_of(divisible(nbest), metric, ties, region)
-        split = Split.of(groups, nbest.n_lists, folds, seed)
+    with many_searches("tune needs", *settings, node_limit=node_limit, gap=gap, target=target) as searches:
+        problem, deadline = problem_of(divisible(nbest), metric, ties, region), searches.deadline
+        seed, split = searches.seed, Split.of(groups, nbest.n_lists, folds, searches.seed)
         test = None if held_out is None else unseen(held_out, nbest)
         fitted = fit(problem, seed, deadline.left, on_steps=partial(report, "average"))
         seconds = {"average": deadline.seconds}
@@ -273,12 +256,11 @@ def tune(
         elif not quick:
             estimate = cross_validated(problem, split, deadline, partial(report, "cross-validation"))
             if estimate is None:
-                ended = "was interrupted" if interrupts.pressed else "did not end in time"
+                ended = "was interrupted" if searches.interrupts.pressed else "did not end in time"
                 unestimated = f"cross-validation {ended}: nothing is known of unseen lists"
         seconds["estimate"] = deadline.seconds - seconds["average"]
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
-        at_most = replace(limits, time_limit=left)
-        optimum = warned(solve(solver, problem, at_most, callback, seed, fitted.found))
+        optimum = warned(searches.solve(problem, callback, fitted.found, time_limit=left))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
         measured, unit = None, None
         if test is not None:
@@ -290,10 +272,12 @@ def tune(
                 chosen_statistics(judge, fitted.averaged),
                 np.arange(test.n_lists),
             )
-    average = fitted.average
     weights, found = scaled_evaluation(problem, normalised(fitted.averaged))
-    own = {name: getattr(average, name) for name in ("unit", "temperature", "agreement", "chains", "steps", "complete")}
-    averaged = Averaged(np.asarray(weights), found.loss, found.score, found.tied_lists, **own)
+    average = fitted.average
+    averaged = Averaged(
+        np.asarray(weights), found.loss, found.score, found.tied_lists, average.unit, average.temperature,
+        average.agreement, average.chains, average.steps, average.complete,
+    )  # fmt: skip
     if estimate is None:
         worse = _is_too_far(averaged, optimum, problem.canonical, nbest.n_lists)
     else:

@@ -12,29 +12,25 @@ import selectors
 import signal
 import subprocess
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from math import fsum
 from pathlib import Path
 from string import Formatter
-from typing import IO, Any, NamedTuple, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 import numpy as np
 
-from lpmert.errors import DataError, DecoderError, FloatArray, reason_of
-from lpmert.files import LONGEST_FILE, LONGEST_LINE, scratch_folder, unique_keys, write_text
+from lpmert.errors import DataError, DecoderError, reason_of
+from lpmert.files import LONGEST_LINE, scratch_folder, unique_keys, write_text
 from lpmert.formats.detect import read
 from lpmert.formats.format import Place
-from lpmert.formats.utterances import References, references_by_list
+from lpmert.formats.utterances import References
 from lpmert.formats.weights import WeightsFile, read_weights, weights_text
 from lpmert.limits import checkpoint, signals_blocked, undone_by_abort
-from lpmert.metrics.base import Metric, SumOfLosses, metric_of, rates_of, unit_of
-from lpmert.metrics.text import TextCounter, reference_length, text_metric, text_unit
-from lpmert.model.judgments import measure_texts
 from lpmert.model.nbest import NBest
-from lpmert.quoting import LOSS, listed, quoted, repeated, shortened
+from lpmert.quoting import listed, quoted, repeated, shortened
 from lpmert.values import are_texts, are_texts_by_name, in_order, named_weights, whole_number
 
 
@@ -129,67 +125,6 @@ def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) ->
     return Decoded(lists, decoded.own)
 
 
-class Cost(NamedTuple):
-    """The cost of outputs: their loss, and the score of the metric."""
-
-    loss: float
-    score: float
-
-
-class Measure:
-    """Measures outputs: counts the statistics of texts against references, or takes the statistics of the lists.
-
-    metric: of texts, or of the statistics; once lists are measured, `metric` is that of their statistics and `unit` the
-    unit in which the loss is shown. Raises `DataError` for references of another type, `MetricError` for a metric that
-    is unknown or not installed.
-    """
-
-    def __init__(self, references: References | Sequence[Any] | None, metric: Any) -> None:
-        check_references(references)
-        self._references = references
-        self._settings = None if references is None else text_metric(metric or "wer")
-        if self._settings is not None:
-            self._settings.counter(("",))  # raises before anything is decoded if a package is missing
-        self._named = metric
-        self.metric: Metric
-        self.unit = LOSS
-        self._by_list: dict[str, tuple[str, ...]] = {}
-        self._counters: dict[str, TextCounter] = {}
-
-    def expect(self, ids: Sequence[str]) -> None:
-        """Match the references with the decoded inputs; raises `DataError` if some are missing or superfluous."""
-        if self._references is not None and self._settings is not None:
-            found = references_by_list(ids, self._references, options=False)
-            self._by_list = dict(zip(ids, found, strict=True))
-            self._counters = {name: self._settings.counter(own) for name, own in self._by_list.items()}
-
-    def lists(self, lists: NBest) -> NBest:
-        if self._settings is None:
-            self.metric = metric_of(self._named, lists.statistic_names)
-            rates = rates_of(self.metric, lists.statistics, lists.offsets, 1.0)
-            self.unit = unit_of(self.metric, lists.statistic_names, rates, lists.n_lists)
-            return lists
-        found, self.metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._settings)
-        if isinstance(self.metric, SumOfLosses):
-            length = reference_length(self._settings, [*self._by_list.values()])
-            self.unit = text_unit(self._settings, len(self._by_list), None if length is None else 1.0 / length)
-        else:
-            self.unit = unit_of(self.metric, found.statistic_names, {}, found.n_lists)
-        return found
-
-    def own(self, decoded: Decoded, only: Collection[str] | None = None) -> Cost:
-        """Return the cost of the decoder's own outputs, for all lists or `only` some; decoded: with statistics."""
-        if self._settings is not None:
-            texts = own_texts(decoded)
-            rows = [self._counters[name](text) for name, text in texts.items() if only is None or name in only]
-        elif decoded.own is not None:
-            raise DataError("the decoder's own outputs are texts, for which there are no references")
-        else:
-            rows = decoded.lists.statistics[decoded.lists.offsets[:-1]].tolist()
-        total: FloatArray = np.array([fsum(column) for column in zip(*rows, strict=True)])
-        return Cost(self.metric.loss(total), self.metric.score(total))
-
-
 def own_texts(decoded: Decoded) -> dict[str, str]:
     """Return the decoder's own outputs by list; raises `DataError` without texts."""
     if decoded.own is not None:
@@ -231,31 +166,30 @@ def _check_program(command: object, folder: object) -> None:
 class Program(AbstractContextManager["Program"]):
     """A program that runs without a shell, in a process group of its own, until `end` or the end of the `with` block.
 
-    Raises `DecoderError` if it cannot be started.
+    pipe: `subprocess.PIPE` for one that is asked and answers, or `subprocess.DEVNULL`. Raises `DecoderError` if it
+    cannot be started.
     """
 
-    def __init__(self, words: Sequence[str], folder: str | Path | None) -> None:
+    def __init__(self, words: Sequence[str], folder: str | Path | None, pipe: int) -> None:
         self._name = quoted(Path(words[0]).name)
-        self._unread, self._written, pipe = bytearray(), 0, subprocess.PIPE
+        self._unread, self._messages, errors = bytearray(), b"", subprocess.PIPE
         try:
             with signals_blocked():
                 self._process = subprocess.Popen(
-                    [*words], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+                    [*words], cwd=folder, stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True
                 )
         except (OSError, ValueError) as error:
             why = reason_of(error) if isinstance(error, OSError) else str(error)
             if folder is not None and not Path(folder).is_dir():
                 why = f"there is no folder {quoted(str(folder))} to run it in"
             raise DecoderError(f"the decoder {quoted(words[0])} cannot be started: {why}") from error
-        self._input, self._output, errors = (
-            cast(IO[bytes], stream) for stream in (self._process.stdin, self._process.stdout, self._process.stderr)
-        )
-        os.set_blocking(self._input.fileno(), False)
-        self._messages = b""
-        self._listener = threading.Thread(target=self._listen, args=(errors,), daemon=True)
+        self._input, self._output = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
         self._listener.start()
         with ExitStack() as stack:
-            stack.enter_context(self._output)
+            if pipe == subprocess.PIPE:
+                os.set_blocking(self._input.fileno(), False)
+                stack.enter_context(self._output)
             stack.enter_context(undone_by_abort(self._kill))
             self._closing = stack.pop_all()
 
@@ -264,7 +198,6 @@ class Program(AbstractContextManager["Program"]):
 
     def ask(self, request: str) -> None:
         """Send a line to the program; raises `DecoderError` if it has ended."""
-        self._written = 0
         left = memoryview(request.encode() + b"\n")
         while left:
             self._await(self._input, selectors.EVENT_WRITE)
@@ -276,7 +209,7 @@ class Program(AbstractContextManager["Program"]):
     def line(self) -> str:
         """Return the next line that the program writes, without the line feed.
 
-        Raises `DecoderError` if the program ends or writes too much, or the line is not UTF-8.
+        Raises `DecoderError` if the program ends, or the line is too long or not UTF-8.
         """
         searched = 0
         while (end := self._unread.find(b"\n", searched)) < 0:
@@ -286,7 +219,8 @@ class Program(AbstractContextManager["Program"]):
                     f"wrote a line of more than {LONGEST_LINE:,} bytes, {_shown(self._unread)}...; each answer "
                     "must end with a line feed, and n limits how many hypotheses it may have"
                 )
-            block = self._block()
+            self._await(self._output, selectors.EVENT_READ)
+            block = os.read(self._output.fileno(), _BLOCK)
             if not block:
                 raise self.ended()
             self._unread += block
@@ -298,10 +232,7 @@ class Program(AbstractContextManager["Program"]):
             raise self.failure(f"wrote a line that is not UTF-8: {_shown(line)}") from error
 
     def finish(self) -> None:
-        """Drop the output of the program until it has ended; raises `DecoderError` if it fails or writes too much."""
-        self._close_input()
-        while self._block():
-            pass
+        """Wait until the program has ended; raises `DecoderError` if it fails."""
         while (code := self._code_within(_LOOK_SECONDS)) is None:
             checkpoint()
         if code:
@@ -309,7 +240,9 @@ class Program(AbstractContextManager["Program"]):
 
     def end(self, *, wait: bool = True) -> None:
         """End the program and the processes that it has started; wait: give it time to end by itself."""
-        self._close_input()
+        if self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.close()
         if wait:
             self._code_within(_GRACE_SECONDS)
         self._kill()
@@ -328,18 +261,6 @@ class Program(AbstractContextManager["Program"]):
         code = self._code_within(_GRACE_SECONDS)
         what = "closed its output" if code is None else _ending(code)
         return self.failure(f"{what} before it had answered")
-
-    def _block(self) -> bytes:
-        """Return the output of the program since the last call; nothing once it has ended."""
-        self._await(self._output, selectors.EVENT_READ)
-        block = os.read(self._output.fileno(), _BLOCK)
-        self._written += len(block)
-        if self._written > LONGEST_FILE:
-            raise self.failure(
-                f"wrote more than {LONGEST_FILE:,} bytes in one decoding, and was stopped; let it give fewer "
-                "hypotheses (n), or find out why it does not end"
-            )
-        return block
 
     @staticmethod
     def _await(stream: IO[bytes], event: int) -> None:
@@ -364,10 +285,6 @@ class Program(AbstractContextManager["Program"]):
     def _kill(self) -> None:
         with suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _close_input(self) -> None:
-        with suppress(OSError):
-            self._input.close()
 
 
 def _shown(line: bytes | bytearray) -> str:
@@ -449,7 +366,7 @@ class Command:
             write_text(files["weights"], weights_text(self._names, values, same, like=self._like)[0])
             places = {name: str(path) for name, path in files.items()} | {"n": str(n)}
             words = [word.format(**places, weight=_Weights(by_name)) for word in self._command]
-            with Program(words, self._folder) as program:
+            with Program(words, self._folder, subprocess.DEVNULL) as program:
                 program.finish()
                 try:
                     return Decoded(read(files["lists"], **self._reading))
@@ -522,7 +439,7 @@ class Worker(AbstractContextManager["Worker"]):
         """
         weights, n = named_weights(weights), whole_number(n, "n", 1, DecoderError)
         if self._program is None:
-            self._program = Program(self._command, self._folder)
+            self._program = Program(self._command, self._folder, subprocess.PIPE)
         program = self._program
         try:
             self._decodings += 1

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import fsum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +24,25 @@ from lpmert.comparing.cross_validation import repeats
 from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
 from lpmert.files import owned, read_text, write_text
 from lpmert.formats.tables import read_npz, write_npz
-from lpmert.formats.utterances import References, made_folder
+from lpmert.formats.utterances import References, made_folder, references_by_list
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, checkpoint, heeding, told, unheeded
-from lpmert.looping.decoders import Cost, Decoded, Decoder, Measure, check_decoder, checked
-from lpmert.looping.pool import Consistency, Pool, Step, Stepping, angle_between, check_first, consistency, warning
-from lpmert.metrics.base import Metric
-from lpmert.metrics.text import TextMetric
+from lpmert.looping.decoders import Decoded, Decoder, check_decoder, check_references, checked, own_texts
+from lpmert.looping.pool import (
+    Consistency,
+    Pool,
+    Step,
+    Stepping,
+    angle_between,
+    check_first,
+    consistency,
+    vector_of,
+    warning,
+)
+from lpmert.metrics.base import Metric, SumOfLosses, metric_of, rates_of, unit_of
+from lpmert.metrics.text import TextMetric, reference_length, text_metric, text_unit
+from lpmert.model.judgments import measure_texts
+from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region
 from lpmert.quoting import Unit, counted, listed, quoted
@@ -38,7 +51,7 @@ from lpmert.search.method import Method
 from lpmert.values import Weights, checked_limits, named_weights, real_number, whole_number
 from lpmert.workers import using_workers
 
-_SETTINGS, _STEP, _DIGEST = "settings.json", "step.json", "sha256"
+_SETTINGS, _STEP, _DIGEST = "settings.json", "step", "sha256"
 
 
 class Journal:
@@ -60,53 +73,39 @@ class Journal:
                     trouble = "has a loop already; resume it (--resume), or give another folder"
                     raise DataError(trouble, path=self._folder)
                 _compare(_read(place), plain, self._folder)
-            elif _iteration(self._folder, 1).exists():
+            elif _place(self._folder, 1, _STEP).parent.exists():
                 raise DataError(f"has iterations, but no {_SETTINGS}; the folder was changed", path=self._folder)
             else:
                 _write(place, plain)
 
-    def decoded(self, number: int, part: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
+    def decoded(self, number: int, name: str, weights: Mapping[str, float]) -> tuple[Decoded, float] | None:
         """Return the outputs of the decoder in an iteration, and their seconds; `None` if they were not saved."""
-        place = self._place(number, f"{part}.json")
-        if place is None:
+        found = self.found(number, name)
+        if found is None or self._folder is None:
             return None
-        found = _read(place)
+        place = _place(self._folder, number, name)
         if [*found["weights"].items()] != [*weights.items()]:
             raise DataError("weights of another decoding; the folder was changed", path=place)
         return Decoded(read_npz(place.with_suffix(".npz")), found["own"]), found["seconds"]
 
-    def keep_decoded(
-        self, number: int, part: str, weights: Mapping[str, float], decoded: Decoded, seconds: float
-    ) -> None:
-        own = None if decoded.own is None else dict(decoded.own)
+    def found(self, number: int, name: str) -> dict[str, Any] | None:
+        """Return what was kept under a name in an iteration; `None` if nothing was."""
+        place = None if self._folder is None else _place(self._folder, number, name)
+        return None if place is None or not place.exists() else _read(place)
 
-        def write(folder: Path) -> None:
-            write_npz(decoded.lists, folder / f"{part}.npz")
-            _write(folder / f"{part}.json", {"weights": dict(weights), "own": own, "seconds": seconds})
-
-        self._keep(number, write)
-
-    def step(self, number: int) -> Step | None:
-        """Return the step after an iteration; `None` if it was not saved."""
-        place = self._place(number, _STEP)
-        return None if place is None else Step(**_read(place))
-
-    def keep_step(self, number: int, step: Step) -> None:
-        self._keep(number, lambda folder: _write(folder / _STEP, asdict(step)))
-
-    def _place(self, number: int, name: str) -> Path | None:
-        place = None if self._folder is None else _iteration(self._folder, number) / name
-        return place if place is not None and place.exists() else None
-
-    def _keep(self, number: int, write: Callable[[Path], None]) -> None:
-        """Write into the folder of an iteration, at whatever deadline."""
+    def keep(self, number: int, name: str, content: Mapping[str, Any], lists: NBest | None = None) -> None:
+        """Save an iteration's content, which JSON can hold, after its lists if it has some, at whatever deadline."""
         if self._folder is not None:
             with unheeded():
-                write(made_folder(_iteration(self._folder, number)))
+                place = _place(self._folder, number, name)
+                made_folder(place.parent)
+                if lists is not None:
+                    write_npz(lists, place.with_suffix(".npz"))
+                _write(place, content)
 
 
-def _iteration(folder: Path, number: int) -> Path:
-    return folder / f"{number:03d}"
+def _place(folder: Path, number: int, name: str) -> Path:
+    return folder / f"{number:03d}" / f"{name}.json"
 
 
 def _compare(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
@@ -138,7 +137,7 @@ def _read(place: Path) -> dict[str, Any]:
     return found
 
 
-def _digest(content: Mapping[str, Any]) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -254,52 +253,102 @@ class Looped(Weighted):
 
 
 class Output(NamedTuple):
-    """The outputs of a decoding, with statistics; the cost of the decoder's own outputs; and the seconds it took."""
+    """The outputs of a decoding, with statistics; loss and score of the decoder's own outputs; the seconds taken."""
 
     decoded: Decoded
-    cost: Cost
+    loss: float
+    score: float
     seconds: float
 
 
-@dataclass
 class Inputs:
-    """Inputs that are decoded in each iteration, for tuning or held out.
+    """Inputs that are decoded in each iteration, for tuning or held out, and what their outputs cost.
 
-    name: their name in the journal. where: text for error messages, after the number of the iteration.
+    The statistics of texts are counted against `references`; without these, the lists have them. Once lists are
+    decoded, `metric` is that of their statistics and `unit` the unit in which the loss is shown. Raises `DecoderError`
+    for what is no decoder, `DataError` for references of another type, `MetricError` for a metric that is unknown or
+    not installed.
     """
 
-    name: str
-    decoder: Decoder
-    measure: Measure
-    n: int
-    journal: Journal
-    where: str = ""
-    _ids: tuple[str, ...] | None = None
+    metric: Metric
+    unit: Unit
 
-    def output(self, number: int, weights: Mapping[str, float]) -> Output:
+    def __init__(
+        self, decoder: Decoder, references: References | Sequence[Any] | None, metric: Any, n: int, *, held_out: bool
+    ) -> None:
+        check_decoder(decoder, "held_out" if held_out else "decoder")
+        check_references(references)
+        self._name, self._where = ("held-out", ", held-out inputs") if held_out else ("decoded", "")
+        self._decoder, self._n, self._references, self._named = decoder, n, references, metric
+        self._texts = None if references is None else text_metric(metric or "wer")
+        if self._texts is not None:
+            self._texts.counter(("",))  # raises before anything is decoded if a package is missing
+        self._ids: tuple[str, ...] | None = None
+        self._by_list: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the references, with what is in their files; `None` without references."""
+        given: Any = self._references
+        if isinstance(given, str | Path):
+            given = [given]
+        return None if given is None else _digest(given if isinstance(given, Mapping) else [*map(read_text, given)])
+
+    def output(self, journal: Journal, number: int, weights: Mapping[str, float]) -> Output:
         """Decode with weights, or take the outputs from the journal.
 
-        Raises `DecoderError`, and `OutOfTime` at the deadline of the loop.
+        Raises `DecoderError`, `DataError` if references are missing or superfluous, and `OutOfTime` at the deadline of
+        the loop.
         """
-        known = self.journal.decoded(number, self.name, weights)
+        known = journal.decoded(number, self._name, weights)
         if known is None:
             checkpoint()
             started = time.perf_counter()
             try:
-                decoded = checked(self.decoder.decode(dict(weights), self.n), tuple(weights), self._ids)
+                decoded = checked(self._decoder.decode(dict(weights), self._n), tuple(weights), self._ids)
             except DecoderError as error:
-                raise DecoderError(f"iteration {number}{self.where}: {error}") from error
+                raise DecoderError(f"iteration {number}{self._where}: {error}") from error
             seconds = time.perf_counter() - started
         else:
             decoded, seconds = checked(known[0], tuple(weights), self._ids), known[1]
         if self._ids is None:
-            self.measure.expect(decoded.ids)
             self._ids = decoded.ids
-        measured = replace(decoded, lists=self.measure.lists(decoded.lists))
-        output = Output(measured, self.measure.own(measured), seconds)
+            if self._references is not None:
+                found = references_by_list(self._ids, self._references, options=False)
+                self._by_list = dict(zip(self._ids, found, strict=True))
+        measured = replace(decoded, lists=self._measured(decoded.lists))
+        output = Output(measured, *self.cost(measured), seconds)
         if known is None:  # saved only now, because unusable outputs have raised an error
-            self.journal.keep_decoded(number, self.name, weights, decoded, seconds)
+            own = None if decoded.own is None else dict(decoded.own)
+            content = {"weights": dict(weights), "own": own, "seconds": seconds}
+            journal.keep(number, self._name, content, decoded.lists)
         return output
+
+    def _measured(self, lists: NBest) -> NBest:
+        if self._texts is None:
+            self.metric = metric_of(self._named, lists.statistic_names)
+            rates = rates_of(self.metric, lists.statistics, lists.offsets, 1.0)
+            self.unit = unit_of(self.metric, lists.statistic_names, rates, lists.n_lists)
+            return lists
+        found, self.metric = measure_texts(lists, [self._by_list[one] for one in lists.list_ids], self._texts)
+        if isinstance(self.metric, SumOfLosses):
+            length = reference_length(self._texts, [*self._by_list.values()])
+            self.unit = text_unit(self._texts, len(self._by_list), None if length is None else 1.0 / length)
+        else:
+            self.unit = unit_of(self.metric, found.statistic_names, {}, found.n_lists)
+        return found
+
+    def cost(self, decoded: Decoded, only: Collection[str] | None = None) -> tuple[float, float]:
+        """Return loss and score of the decoder's own outputs, of all lists or `only` some; decoded: with statistics."""
+        if self._texts is not None:
+            texts = [item for item in own_texts(decoded).items() if only is None or item[0] in only]
+            rows = [self._texts.counter(self._by_list[name])(text) for name, text in texts]
+        elif decoded.own is not None:
+            raise DataError("the decoder's own outputs are texts, for which there are no references")
+        else:
+            rows = decoded.lists.statistics[decoded.lists.offsets[:-1]].tolist()
+        total = np.array([fsum(column) for column in zip(*rows, strict=True)])
+        return self.metric.loss(total), self.metric.score(total)
 
 
 LEAST_ANGLE = 0.05  # smallest angle of a step, in degrees, before the loop ends
@@ -329,20 +378,21 @@ class Rounds:
         centre: Iteration | None = None  # the last accepted iteration, from which steps start
         angle: float | None = None
         for number in range(1, most + 1):
-            output = self.inputs.output(number, weights)
-            held_out = None if self.held_out is None else self.held_out.output(number, weights)
+            output = self.inputs.output(self.journal, number, weights)
+            held_out = None if self.held_out is None else self.held_out.output(self.journal, number, weights)
             if number == 1 and held_out is not None:  # equal inputs give equal lists, as the weights are the same
                 self.warnings += repeats(held_out.decoded.lists, output.decoded.lists)
             new, hypotheses, agreement = self._merged(number, weights, output)
             # a method that does not minimise goes where it chooses
-            accepted = centre is None or not self.stepping.method.minimises or output.cost.loss <= centre.loss
+            accepted = centre is None or not self.stepping.method.minimises or output.loss <= centre.loss
             iteration = Iteration(
                 number=number,
                 weights=dict(weights),
-                **output.cost._asdict(),
-                unit=self.inputs.measure.unit,
-                held_out_loss=None if held_out is None else held_out.cost.loss,
-                held_out_unit=None if self.held_out is None else self.held_out.measure.unit,
+                loss=output.loss,
+                score=output.score,
+                unit=self.inputs.unit,
+                held_out_loss=None if held_out is None else held_out.loss,
+                held_out_unit=None if self.held_out is None else self.held_out.unit,
                 accepted=accepted,
                 hypotheses=hypotheses,
                 new_hypotheses=new,
@@ -353,7 +403,7 @@ class Rounds:
             if centre is None or accepted:
                 centre, angle = iteration, None
             else:  # halve the step after one that was not accepted
-                half = angle_between(_vector(weights), _vector(centre.weights)) / 2.0
+                half = angle_between(vector_of(weights), vector_of(centre.weights)) / 2.0
                 angle = half if angle is None else min(half, angle / 2.0)
             try:
                 self.reason = self._ended(angle)
@@ -382,8 +432,9 @@ class Rounds:
                 f"inputs, which had some before: {listed(missing)}; check that its output is complete"
             )
         new, lists = self.pool.add(found), self.pool.lists()
-        problem = Problem(lists, self.inputs.measure.metric)
-        agreement = consistency(self.pool, problem, output.decoded, self.inputs.measure, _vector(weights))
+        own_loss, _ = self.inputs.cost(output.decoded, {*lists.list_ids})
+        problem = Problem(lists, self.inputs.metric)
+        agreement = consistency(self.pool, problem, output.decoded, own_loss, vector_of(weights))
         message = warning(agreement, self.pool.equal_words)
         if message is not None:
             self.warnings.append(f"iteration {number}: {message}")
@@ -396,13 +447,15 @@ class Rounds:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
             )
-        step = self.journal.step(number)
-        if step is None:
+        known = self.journal.found(number, _STEP)
+        if known is None:
             checkpoint()
-            step = self.stepping.step(self.pool.lists(), _vector(start), angle)
+            step = self.stepping.step(self.pool.lists(), self.inputs.metric, vector_of(start), angle)
             checkpoint()  # a search that was cut short is not saved
-            self.journal.keep_step(number, step)
-        self.stepping.remember(step)
+            self.journal.keep(number, _STEP, asdict(step))
+        else:
+            step = Step(**known)
+        self.stepping.steps.append(step)
         return step
 
     def _ended(self, angle: float | None) -> str:
@@ -417,10 +470,6 @@ class Rounds:
             if losses and len(losses) - 1 - int(np.argmin(losses)) >= self.patience:
                 return f"the {what}loss has not come down for {self.patience} iterations"
         return ""
-
-
-def _vector(weights: Mapping[str, float]) -> FloatArray:
-    return np.array([*weights.values()], dtype=np.float64)
 
 
 ITERATIONS = 20
@@ -534,9 +583,10 @@ def loop(
     >>> [one.loss for one in found.iterations]
     [1.0, 0.0]
     """
-    check_decoder(decoder, "decoder")
+    n = whole_number(n, "n", 1)
+    inputs, held_out_inputs = Inputs(decoder, references, metric, n, held_out=False), None
     if held_out is not None:
-        check_decoder(held_out, "held_out")
+        held_out_inputs = Inputs(held_out, held_out_references, metric, n, held_out=True)
     if on_iteration is not None and not callable(on_iteration):
         raise MethodError(f"on_iteration must be a function, or None; got {quoted(on_iteration)}")
     if folder is not None and not isinstance(folder, str | Path):
@@ -547,8 +597,7 @@ def loop(
     solver, limits, seed = settings_of(method, search_seconds, memory_limit, jobs, seed)
     if solver.remembers:
         raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {solver.name}")
-    n, iterations = whole_number(n, "n", 1), whole_number(iterations, "iterations", 1)
-    patience = whole_number(patience, "patience", 1)
+    iterations, patience = whole_number(iterations, "iterations", 1), whole_number(patience, "patience", 1)
     if resume and folder is None:
         raise DataError("resume needs the folder of the loop")
     if (held_out is None) != (held_out_references is None) and references is not None:
@@ -559,7 +608,6 @@ def loop(
     first = named_weights(given_weights(weights))
     if region is not None:
         check_first(first, region)
-    measure, held_out_measure = Measure(references, metric), Measure(held_out_references, metric)
     settings = {
         "weights": first,
         "n": n,
@@ -570,8 +618,8 @@ def loop(
         "patience": patience,
         "seed": seed,
         "held_out": held_out is not None,
-        "references": _digest(references),
-        "held_out_references": _digest(held_out_references),
+        "references": inputs.digest,
+        "held_out_references": None if held_out_inputs is None else held_out_inputs.digest,
     }
     interrupts = Interrupts()
     seconds = checked_limits(time_limit, None, None, None, None).time_limit
@@ -579,10 +627,7 @@ def loop(
     deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
     pool = Pool(equal_words)
     journal = Journal(folder, settings, resume=resume)  # after all other checks, because it writes
-    inputs, held_out_inputs = Inputs("decoded", decoder, measure, n, journal), None
-    if held_out is not None:
-        held_out_inputs = Inputs("held-out", held_out, held_out_measure, n, journal, ", held-out inputs")
-    stepping = Stepping(solver, measure, region, limits, np.array([*first.values()]), seed)
+    stepping = Stepping(solver, region, limits, vector_of(first), seed)
     rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
     with interrupts, deadline.running(), heeding(), using_workers("threads", jobs):
         try:
@@ -610,12 +655,3 @@ def loop(
         seed=seed,
         signature=json.dumps(settings),
     )
-
-
-def _digest(references: Any) -> str | None:
-    if references is None:
-        return None
-    if not isinstance(references, Mapping):
-        files = [references] if isinstance(references, str | Path) else references
-        references = [read_text(path) for path in files]
-    return hashlib.sha256(json.dumps(references).encode()).hexdigest()

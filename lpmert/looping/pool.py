@@ -11,10 +11,10 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.limits import Deadline
-from lpmert.looping.decoders import Decoded, Measure, own_texts
+from lpmert.looping.decoders import Decoded, own_texts
 from lpmert.methods.auto import Auto
 from lpmert.methods.direct_search import Iteration, Stabilised
-from lpmert.model.canonical import CallerWeights
+from lpmert.metrics.base import Metric
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
@@ -169,8 +169,11 @@ _ROUNDING = 1e-9  # maximum difference between two scores of the same hypothesis
 _MOST_GAP, _FEWEST_LISTS = 0.1, 5  # share by which losses, and lists in which pool and decoder differ before a warning
 
 
-def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure, weights: FloatArray) -> Consistency:
-    """Return how well a pool and a decoding with weights [D] agree; problem: on the pool's lists; decoded: measured."""
+def consistency(pool: Pool, problem: Problem, decoded: Decoded, own_loss: float, weights: FloatArray) -> Consistency:
+    """Return how well a pool and a decoding with weights [D] agree.
+
+    problem: on the pool's lists. own_loss: of the decoder's own outputs for these lists.
+    """
     lists = problem.nbest
     found = problem.evaluate(weights)
     rows = lists.rows_of(found.selection)
@@ -185,19 +188,7 @@ def consistency(pool: Pool, problem: Problem, decoded: Decoded, measure: Measure
     margin = _ROUNDING * float(np.abs(scores).max(initial=0.0))
     pooled = zip(lists.list_ids, scores[rows].tolist(), strict=True)
     errors = sum(score > best.get(name, -np.inf) + margin for name, score in pooled)
-    own_loss = measure.own(decoded, {*lists.list_ids}).loss
-    words, equal_words, spread, feature = pool.spread
-    return Consistency(
-        lists=lists.n_lists,
-        own_differs=differs,
-        search_errors=errors,
-        pool_loss=found.loss,
-        own_loss=own_loss,
-        words=words,
-        equal_words=equal_words,
-        spread=spread,
-        feature=feature,
-    )
+    return Consistency(lists.n_lists, differs, errors, found.loss, own_loss, *pool.spread)
 
 
 def warning(found: Consistency, policy: str) -> str | None:
@@ -230,7 +221,7 @@ def warning(found: Consistency, policy: str) -> str | None:
     )
 
 
-_ROUNDING = 1e-12  # tolerance for limits of a region, relative to the sum of the absolute terms
+_OUTSIDE = 1e-12  # tolerance for limits of a region, relative to the sum of the absolute terms
 _SAME = 1e-9  # weights of Euclidean length 1 count as the same if their entries differ by at most this
 
 
@@ -257,19 +248,15 @@ class Step:
 class Stepping:
     """Makes steps by a method.
 
-    first: the weights [D] of the first decoding, which set the scale. history: of decodings so far, for `stabilised`.
+    first: the weights [D] of the first decoding, which set the scale. steps: those so far.
     """
 
     method: Method
-    measure: Measure
     region: Region | None
     limits: Limits
     first: FloatArray
     seed: int
-    history: list[Iteration] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.history.append(Iteration(normalised(self.first), ()))
+    steps: list[Step] = field(default_factory=list)
 
     def reason_to_stay(self, step: Step) -> str:
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
@@ -284,44 +271,35 @@ class Stepping:
         """Return the method that searches within an angle in degrees: `auto` if the own method cannot."""
         return self.method if angle is None or self.method.takes_caps else Auto()
 
-    def remember(self, step: Step) -> None:
-        """Add a step, new or from the journal, to the history."""
-        weights = normalised(np.array([*step.weights.values()]))
-        self.history.append(Iteration(weights, tuple(map(np.array, step.optima))))
-
-    def step(self, lists: NBest, start: FloatArray, angle: float | None) -> Step:
+    def step(self, lists: NBest, metric: Metric, start: FloatArray, angle: float | None) -> Step:
+        """Search the lists of a pool from weights [D], within an angle in degrees if there is one."""
         clock, names, region = Deadline(), lists.names, self.region
         if angle is not None:
             around = dict(zip(names, start.tolist(), strict=True))
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
-        problem = Problem(lists, self.measure.metric, region=region)
+        problem = Problem(lists, metric, region=region)
         before = problem.evaluate(start).loss
-        earlier = [*self.history]
-        searching = self.within(angle)
-        method = replace(searching, earlier=earlier) if isinstance(searching, Stabilised) else searching
+        earlier, method = [Iteration(normalised(self.first), ())], self.within(angle)
+        for step in self.steps:
+            earlier.append(Iteration(normalised(vector_of(step.weights)), tuple(map(np.array, step.optima))))
+        if isinstance(method, Stabilised):
+            method = replace(method, earlier=earlier)
         found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
         weights, loss = problem.checked_weights(found.weights), found.loss
         if not self.method.minimises:
-            stays = np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME)
+            stays = bool(np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME))
         else:  # with other weights that are equally good, the loop would wander
             stays = not loss < before
         if stays:
-            weights, loss = problem.checked_weights(start), before
-        scaled = start if stays else scaled_like(weights, names, self.region, self.first)
+            scaled, loss = start, before
+        else:  # to the fixed values of the region, or else to the norm of the first weights: decoders prune by scores
+            scaled = in_scale_of(self.region, names, weights)
+            norm, own = np.abs(self.first).sum(), np.abs(weights).sum()
+            if scaled is weights and norm and own:
+                scaled = weights * (norm / own)
         by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
         optima = [one.tolist() for one in earlier[-1].optima]
-        return Step(by_name, loss, found.lower_bound, angle, bool(stays), clock.seconds, optima, found.status.proved)
-
-
-def scaled_like(weights: FloatArray, names: Sequence[str], region: Region | None, first: FloatArray) -> FloatArray:
-    """Scale weights [D] to the fixed values of the region, or else to the L1 norm of the first weights: decoders prune
-    by absolute scores.
-    """
-    scaled = in_scale_of(region, names, CallerWeights(weights))
-    if scaled is not weights:
-        return scaled
-    norm, own = np.abs(first).sum(), np.abs(weights).sum()
-    return np.asarray(weights * (norm / own)) if norm and own else weights
+        return Step(by_name, loss, found.lower_bound, angle, stays, clock.seconds, optima, found.status.proved)
 
 
 def check_first(first: Mapping[str, float], region: Region) -> None:
@@ -335,7 +313,7 @@ def check_first(first: Mapping[str, float], region: Region) -> None:
         products, terms = rows @ weights, np.abs(rows) @ np.abs(weights)
         beyond = -np.abs(products) if both else products
         for label, product, most in zip(labels, beyond.tolist(), terms.tolist(), strict=True):
-            if product < -_ROUNDING * most:
+            if product < -_OUTSIDE * most:
                 raise RegionError(f"the first weights are outside the region: {label} does not hold for them")
 
 
@@ -348,3 +326,7 @@ def angle_between(one: FloatArray, other: FloatArray) -> float:
 def _direction(weights: FloatArray) -> FloatArray:
     norm = float(np.linalg.norm(weights))
     return weights / norm if norm else weights
+
+
+def vector_of(weights: Mapping[str, float]) -> FloatArray:
+    return np.array([*weights.values()], dtype=np.float64)
