@@ -11,7 +11,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.methods.cells import Cells, CellsSearch
-from lpmert.methods.choices import Choices, SharedChoices
+from lpmert.methods.choices import Choices, ChoicesSearch
 from lpmert.methods.enumeration import Sweep, too_wide
 from lpmert.methods.groups import GroupedSearch, Groups, MinorantSearch
 from lpmert.metrics.base import RatioMetric
@@ -48,7 +48,7 @@ _LEAST = 0.0625
 _MOST_FOR_GROUPS = 0.25  # largest share of `groups` as the second search: its bound rises fast at first, but not later
 _GROUPS_BEGIN = 0.125  # share of `groups` as the second search during its head start, in which its bound rises most
 _LEAST_TURN = 0.5  # least effort charged for a turn, as the preparation of a search is not counted
-Engine = CellsSearch | SharedChoices | GroupedSearch | MinorantSearch  # a search that proves a lower bound
+Engine = CellsSearch | ChoicesSearch | GroupedSearch | MinorantSearch  # a search that proves a lower bound
 
 
 @dataclass(frozen=True)

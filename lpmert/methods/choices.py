@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -33,7 +33,7 @@ from lpmert.numeric.cone import LinOptimizer
 from lpmert.numeric.lists import SortedLists, sorted_lists
 from lpmert.numeric.rational import EPSILON, exact_differences
 from lpmert.quoting import quoted
-from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
+from lpmert.search.combined import Answer, Call, NodeQueue, OpenNode
 from lpmert.search.method import Incumbent, Method, Search, Task
 
 WORKING, ASKING, DONE = range(3)  # states of the core's search; ASKING: it needs an exact decision
@@ -57,9 +57,9 @@ class Choices(Method):
     takes_fractions = True
     takes_caps = True
 
-    def start(self, task: Task, oracle_bound: int | None = None) -> SharedChoices:
+    def start(self, task: Task, oracle_bound: int | None = None) -> ChoicesSearch:
         """Return the search; oracle_bound: see `Loss.oracle_bound`, if another search has computed it."""
-        return SharedChoices(self.units, task.canonical, task.incumbent, oracle_bound)
+        return ChoicesSearch(task.canonical, task.incumbent, units=self.units, oracle_bound=oracle_bound)
 
 
 class Loss:
@@ -168,11 +168,21 @@ def loss_for(canonical: Canonical, weights: FloatArray, oracle_bound: int | None
     return Loss(canonical) if canonical.additive else RatioLoss(canonical, weights, oracle_bound, tight=tight)
 
 
+_ALONE = 25 * SLICE
+"""Work after which a search submits units to workers. Short searches do not need workers, and the first dives of a
+search find better weights than units, which restart at the nodes with the least bounds.
+"""
+
+_UNIT = 8 * SLICE  # work in a unit, some hundredths of a second: much more than sending it costs
+_BATCH = 2  # most nodes in the batch of a unit
+
+
 class ChoicesSearch(Search):
-    """A resumable search over the selections of lists in canonical form, within their limits, in this process.
+    """A resumable search over the selections of lists in canonical form, within their limits.
 
     n_fixed: number of lists at the end that are half-spaces with a fixed choice; the limits of a ratio are such lists
-    in any case. oracle_bound, tight: see `RatioLoss`.
+    in any case. units: in flight at once when the search has turned out to be long; with 0, it stays in this process.
+    oracle_bound, tight: see `RatioLoss`.
     """
 
     phase = "selections"
@@ -183,17 +193,21 @@ class ChoicesSearch(Search):
         incumbent: Incumbent,
         n_fixed: int = 0,
         *,
+        units: int = 0,
         oracle_bound: int | None = None,
         tight: bool = True,
     ) -> None:
-        self.incumbent = incumbent
+        self.incumbent, self._canonical, self._units = incumbent, canonical, units
         self.loss = loss = loss_for(canonical, incumbent.weights, oracle_bound, tight=tight)
         self.granularity = loss.granularity
-        self._lists, self._offsets, self._cap = loss.lists, loss.lists.offsets, canonical.cap
+        self._lists, self._offsets = loss.lists, loss.lists.offsets
         n_fixed += 0 if loss.ratio is None else len(canonical.limits)
         self.core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, self.granularity)
         self.stage = WORKING
         self._exact_decisions = 0
+        self._queue = NodeQueue(units, _BATCH, _UNIT)
+        self._counted: Counter[str] = Counter()
+        self._work_of_units = 0
 
     def _set_cutoff(self) -> None:
         cost = self.incumbent.cost
@@ -201,39 +215,56 @@ class ChoicesSearch(Search):
 
     @cached_property
     def _optimizer(self) -> LinOptimizer:
-        return LinOptimizer(self._lists.rows, self._offsets, self._cap, self._lists.rounding)
+        return LinOptimizer(self._lists.rows, self._offsets, self._canonical.cap, self._lists.rounding)
 
     @property
     def finished(self) -> bool:
-        return self.stage == DONE or self.lower_bound >= self.incumbent.cost
+        done = not len(self._queue) if self._queue.shared else self.stage == DONE
+        return done or self.lower_bound >= self.incumbent.cost
 
     @property
     def nodes(self) -> int:
-        return self.core.nodes + 1
+        return self._counted["nodes"] + self.core.nodes + 1
 
     @property
     def open_nodes(self) -> int:
-        return max(0, self.core.depth + 1)
+        return len(self._queue) if self._queue.shared else max(0, self.core.depth + 1)
 
     @property
     def lps(self) -> int:
-        return self.core.programs
+        return self._counted["lps"] + self.core.programs
+
+    @property
+    def rounds(self) -> int:
+        return self._counted["lp_rounds"] + self.core.rounds
+
+    @property
+    def effort(self) -> float:
+        return self.rounds / ROUNDS if self._units else 0.0
+
+    @property
+    def work(self) -> int:
+        return self.core.work + self._work_of_units
 
     def counters(self) -> Mapping[str, int]:
         return {
             "nodes": self.nodes,
             "lps": self.lps,
-            "lp_rounds": self.core.rounds,
-            "lps_for_cores": self.core.core_programs,
-            "exact_decisions": self._exact_decisions,
+            "lp_rounds": self.rounds,
+            "lps_for_cores": self._counted["lps_for_cores"] + self.core.core_programs,
+            "exact_decisions": self._counted["exact_decisions"] + self._exact_decisions,
         }
 
     @property
     def lower_bound(self) -> int:
-        """The least dual bound of the open nodes: the current node, and the waiting siblings along its path."""
+        """The least dual bound of an open node, or the least cost found if no node is open.
+
+        Open are the current node and the waiting siblings along its path, or the nodes of the queue.
+        """
         upper, bound = self._upper, self.core.least_open
-        least = upper if bound >= core.INFINITE_COST else self.loss.cost_of(bound)
-        return upper if least > upper - self.granularity else least
+        least = None if bound >= core.INFINITE_COST else self.loss.cost_of(bound)
+        least = self._queue.least_bound if self._queue.shared else least
+        return upper if least is None or least > upper - self.granularity else least
 
     def export_nodes(self) -> list[OpenNode]:
         """Return the open nodes, those with the fewest decided lists first, for other searches to explore."""
@@ -243,8 +274,55 @@ class ChoicesSearch(Search):
         self.core.go_on_with(node.data)
         self.stage = WORKING
 
+    def state(self) -> Mapping[str, Any]:
+        local = [] if self._queue.shared or self.finished else self.export_nodes()
+        nodes = [node._asdict() for node in (*local, *self._queue.nodes())]
+        return {"nodes": nodes, "counts": self.counters(), "unsettled": self.unsettled}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._resume((OpenNode(**node) for node in state["nodes"]), state["counts"], state["unsettled"])
+
+    def resume_from(self, begun: Answer) -> None:
+        """Continue, before the first slice, from the answer of a unit that began the same search."""
+        self._work_of_units = begun.work
+        self._resume(begun.nodes, begun.counts, begun.unsettled)
+
+    def _resume(self, nodes: Iterable[OpenNode], counts: Mapping[str, int], unsettled: int | None) -> None:
+        self._counted = Counter(counts) - Counter(self.counters())
+        self._unsettled = unsettled
+        self._share(nodes)
+
+    def cancel(self) -> None:
+        self._queue.cancel()
+
     def advance(self) -> None:
+        """Search for a slice in this process, or take the answer to the oldest unit in flight."""
+        if self._units and self.finished:
+            return
+        if self._queue.shared:
+            self._take_answer()
+            return
         self.search_for(SLICE)
+        if self._units and self.core.work >= _ALONE and self.core.between_nodes and not self.finished:
+            self._share(self.export_nodes())
+
+    def _share(self, nodes: Iterable[OpenNode]) -> None:
+        self._queue.push(nodes)
+        self._queue.share(partial(ChoicesSearch, self._canonical, oracle_bound=self.loss.oracle_bound))
+
+    def _take_answer(self) -> None:
+        answer = self._queue.next_answer(self._unit_for)
+        self.incumbent.improve(answer.cost, answer.weights, answer.source)
+        if answer.unsettled is not None:
+            self._leave_unsettled(answer.unsettled)
+        self._counted.update(answer.counts)
+        self._work_of_units += answer.work
+        limit = self.incumbent.cost - self.granularity
+        self._queue.push(node for node in answer.nodes if node.bound <= limit)
+        self._queue.submit_batches(self._unit_for)
+
+    def _unit_for(self, nodes: list[OpenNode], work: int) -> Call:
+        return explore_batch, (nodes, self.incumbent.cost, self.incumbent.weights, work)
 
     def search_for(self, budget: int) -> None:
         self._set_cutoff()
@@ -262,7 +340,7 @@ class ChoicesSearch(Search):
         """Decide exactly whether the choices that the core asks about are attainable together, and answer the core."""
         question = self.core.question
         self._exact_decisions += 1
-        lists = None if self._cap is not None else self._confirmed_core(dict(question.tolist()))
+        lists = None if self._canonical.cap is not None else self._confirmed_core(dict(question.tolist()))
         if lists is None:
             rows = self._offsets[question[:, 0]] + question[:, 1]
             start = self.core.trial.point
@@ -304,26 +382,14 @@ class ChoicesSearch(Search):
                 self._leave_unsettled(cost)
 
 
-_ALONE = 25 * SLICE
-"""Work after which a search submits units to workers. Short searches do not need workers, and the first dives of a
-search find better weights than units, which restart at the nodes with the least bounds.
-"""
+def explore_batch(
+    begin: Callable[[Incumbent], ChoicesSearch], nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int
+) -> Answer:
+    """Explore a batch of nodes, the first node first, below the cost of the incumbent, weights [D].
 
-_UNIT = 8 * SLICE  # work in a unit, some hundredths of a second: much more than sending it costs
-_BATCH = 2  # most nodes in the batch of a unit
-
-
-class ChoicesTask(NamedTuple):
-    canonical: Canonical
-    oracle_bound: int | None = None
-
-    def search(self, incumbent: Incumbent) -> ChoicesSearch:
-        return ChoicesSearch(self.canonical, incumbent, oracle_bound=self.oracle_bound)
-
-
-def explore_batch(task: ChoicesTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int) -> Answer:
-    """Explore a batch of nodes, the first node first, below the cost of the incumbent, weights [D]."""
-    search = task.search(Incumbent(cost, CanonicalWeights(weights), ""))
+    begin: returns the search of a unit.
+    """
+    search = begin(Incumbent(cost, CanonicalWeights(weights), ""))
     left = list(nodes)
     while left and search.core.work < budget:
         node = left.pop(0)
@@ -337,112 +403,6 @@ def explore_batch(task: ChoicesTask, nodes: list[OpenNode], cost: int, weights: 
     best = search.incumbent
     counts = {**search.counters(), "nodes": search.nodes - 1}
     return Answer(left, best.cost, best.weights, best.source, search.unsettled, counts, search.core.work)
-
-
-class SharedChoices(Combined):
-    """A resumable search over selections, which submits units to workers once it has turned out to be long.
-
-    units: in flight at once. oracle_bound: see `RatioLoss`.
-    """
-
-    phase = "selections"
-
-    def __init__(self, units: int, canonical: Canonical, incumbent: Incumbent, oracle_bound: int | None = None) -> None:
-        super().__init__(incumbent)
-        self._canonical = canonical
-        self._local = ChoicesTask(canonical, oracle_bound).search(incumbent)
-        self._queue = NodeQueue(units, _BATCH, _UNIT)
-        self._work = 0
-
-    @property
-    def _searches(self) -> list[ChoicesSearch]:
-        return [self._local]
-
-    @property
-    def unsettled(self) -> int | None:
-        costs = [cost for cost in (self._local.unsettled, self._unsettled) if cost is not None]
-        return min(costs, default=None)
-
-    @property
-    def finished(self) -> bool:
-        if not self._queue.shared:
-            return self._local.finished
-        return not len(self._queue) or self.lower_bound >= self.incumbent.cost
-
-    @property
-    def lower_bound(self) -> int:
-        """The least dual bound of an open node, or the least cost found if no node is open."""
-        if not self._queue.shared:
-            return self._local.lower_bound
-        upper, least = self._upper, self._queue.least_bound
-        return upper if least is None or least > upper - self._local.granularity else least
-
-    @property
-    def open_nodes(self) -> int:
-        return len(self._queue) if self._queue.shared else self._local.open_nodes
-
-    @property
-    def effort(self) -> float:
-        return self.rounds / ROUNDS
-
-    @property
-    def rounds(self) -> int:
-        return self._local.core.rounds + self._counted["lp_rounds"]
-
-    @property
-    def work(self) -> int:
-        return self._local.core.work + self._work
-
-    def state(self) -> Mapping[str, Any]:
-        local = [] if self._queue.shared or self._local.finished else self._local.export_nodes()
-        nodes = [node._asdict() for node in (*local, *self._queue.nodes())]
-        return {"nodes": nodes, "counts": dict(self.counters()), "unsettled": self.unsettled}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._resume((OpenNode(**node) for node in state["nodes"]), state["counts"], state["unsettled"])
-
-    def resume_from(self, begun: Answer) -> None:
-        """Continue, before the first slice, from the answer of a unit that began the same search."""
-        self._work = begun.work
-        self._resume(begun.nodes, begun.counts, begun.unsettled)
-
-    def _resume(self, nodes: Iterable[OpenNode], counts: Mapping[str, int], unsettled: int | None) -> None:
-        self._counted = Counter(counts) - Counter(self._local.counters())
-        self._unsettled = unsettled
-        self._submit_nodes(nodes)
-
-    def cancel(self) -> None:
-        self._queue.cancel()
-
-    def advance(self) -> None:
-        """Search for a slice in this process, or take the answer to the oldest unit in flight."""
-        if self.finished:
-            return
-        if self._queue.shared:
-            self._take_answer()
-            return
-        self._local.advance()
-        if self._local.core.work >= _ALONE and self._local.core.between_nodes and not self._local.finished:
-            self._submit_nodes(self._local.export_nodes())
-
-    def _submit_nodes(self, nodes: Iterable[OpenNode]) -> None:
-        self._queue.push(nodes)
-        self._queue.share(ChoicesTask(self._canonical, self._local.loss.oracle_bound))
-
-    def _take_answer(self) -> None:
-        answer = self._queue.next_answer(self._unit_for)
-        self.incumbent.improve(answer.cost, answer.weights, answer.source)
-        if answer.unsettled is not None:
-            self._leave_unsettled(answer.unsettled)
-        self._counted.update(answer.counts)
-        self._work += answer.work
-        limit = self.incumbent.cost - self._local.granularity
-        self._queue.push(node for node in answer.nodes if node.bound <= limit)
-        self._queue.submit_batches(self._unit_for)
-
-    def _unit_for(self, nodes: list[OpenNode], work: int) -> Call:
-        upper = self.incumbent
-        return explore_batch, (nodes, upper.cost, upper.weights, work)
 
 
 TANGENTS = 8  # minorants from which the highest bound is taken

@@ -30,8 +30,6 @@ from lpmert.methods.choices import (
     ROUNDS,
     SLICE,
     ChoicesSearch,
-    ChoicesTask,
-    SharedChoices,
     cost_of_height,
     oracle_height,
     ratio_lists,
@@ -69,9 +67,9 @@ CANDIDATES = 200  # candidates for the next list of a group: the most expensive 
 _GROUP_BUDGET = 300_000  # budget of the descent to the first incumbent of a group, as in `descend`
 
 
-def begin_group(task: ChoicesTask, lists: IntArray, best: FloatArray, budget: int) -> Answer:
+def begin_group(canonical: Canonical, lists: IntArray, best: FloatArray, budget: int) -> Answer:
     """Search these lists alone for a limited amount of work; best [D]: the incumbent of all lists."""
-    part, columns = task.canonical.part(lists)
+    part, columns = canonical.part(lists)
     initial = CanonicalWeights(best[columns])
     descended = CanonicalWeights(descend(*part.lists, initial=initial, budget=_GROUP_BUDGET)[1])
     upper = Incumbent(part.dearest, descended, "")
@@ -104,7 +102,7 @@ class Group:
     closed: bool = False
     unsettled: int | None = None
     bound: int = 0
-    search: SharedChoices | None = None
+    search: ChoicesSearch | None = None
     parent: Group | None = None
 
     def __post_init__(self) -> None:
@@ -233,7 +231,7 @@ class MinorantSearch(Combined):
         self._costs = bound.costs[: len(canonical.features)].copy()
         height = tight_oracle_height(lists, ratio, self._height, bound)
         self.oracle_bound = cost_of_height(canonical, ratio.kind, height)
-        self._over_ratio: SharedChoices | None = None
+        self._over_ratio: ChoicesSearch | None = None
         self._inner: Search | None = None
         relaxed = canonical.with_costs(self._costs)
         if relaxed.n_lists:
@@ -282,8 +280,10 @@ class MinorantSearch(Combined):
         if state["over_ratio"] is not None:
             self._start_over_ratio().restore(state["over_ratio"])
 
-    def _start_over_ratio(self) -> SharedChoices:
-        self._over_ratio = SharedChoices(self._units, self._canonical, self.incumbent, self.oracle_bound)
+    def _start_over_ratio(self) -> ChoicesSearch:
+        self._over_ratio = ChoicesSearch(
+            self._canonical, self.incumbent, units=self._units, oracle_bound=self.oracle_bound
+        )
         return self._over_ratio
 
     def advance(self) -> None:
@@ -364,7 +364,7 @@ class GroupedSearch(Combined):
         self._open: deque[Group] = deque()
         self._workers: Workers = SERIAL
         self._workers_later = current_workers()  # used once the search is long
-        self._shared = SERIAL.share(ChoicesTask(canonical))
+        self._shared = SERIAL.share(canonical)
         self._worked = 0
         self._descent_budget = 0
         self._counted["groups"] = 0
@@ -393,7 +393,7 @@ class GroupedSearch(Combined):
         return float(rounds / ROUNDS + _SAMPLING * self._sampled + descents)
 
     @property
-    def _searches(self) -> list[SharedChoices]:
+    def _searches(self) -> list[ChoicesSearch]:
         return [group.search for group in self._open if group.search is not None]
 
     def state(self) -> Mapping[str, Any]:
@@ -508,11 +508,11 @@ class GroupedSearch(Combined):
             self._close(group)
         self._submit()
 
-    def _start_search(self, group: Group, upper: Incumbent) -> SharedChoices:
+    def _start_search(self, group: Group, upper: Incumbent) -> ChoicesSearch:
         """Return the search of a group from its incumbent; the search of all lists shares the incumbent of this one."""
         if group is self._root:
-            return SharedChoices(self._settings.units, self._canonical, self.incumbent)
-        return SharedChoices(self._settings.units, self._canonical.part(group.lists)[0], upper)
+            return ChoicesSearch(self._canonical, self.incumbent, units=self._settings.units)
+        return ChoicesSearch(self._canonical.part(group.lists)[0], upper, units=self._settings.units)
 
     def _add_work(self, work: int) -> None:
         self._worked += work

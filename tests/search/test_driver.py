@@ -209,7 +209,7 @@ def test_nodes_that_an_improvement_fits_into_stay_open_and_no_others(monkeypatch
         return Answer([OpenNode(bound, np.zeros(1)) for bound in bounds], 10, weights, "", None, {})
 
     monkeypatch.setattr(choices, "explore_batch", lambda _, nodes, *__: open_at(range(0 if nodes[0].bound else 11)))
-    search = choices.SharedChoices(1, form, Incumbent(10, weights, ""))
+    search = choices.ChoicesSearch(form, Incumbent(10, weights, ""), units=1)
     search.resume_from(open_at(range(1)))
     search.advance()
     assert sorted(node.bound for node in search._queue.nodes()) == list(range(9))  # 8 is the next cost below 10
@@ -219,7 +219,7 @@ def test_a_unit_searches_a_node_whose_bound_is_the_next_lower_cost() -> None:
     lists = problem_of(1, 8, 3)
     form, whole = Problem(lists).canonical, lpmert.minimize(lists)
     least = int(whole.loss / form.unit) - form.constant
-    common = choices.ChoicesTask(form)
-    (node, *_) = common.search(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).export_nodes()
-    found = choices.explore_batch(common, [node._replace(bound=least)], least + form.granularity, np.zeros(3), 10**8)
+    begin = partial(choices.ChoicesSearch, form)
+    (node, *_) = begin(Incumbent(form.dearest, CanonicalWeights(np.zeros(3)), "")).export_nodes()
+    found = choices.explore_batch(begin, [node._replace(bound=least)], least + form.granularity, np.zeros(3), 10**8)
     assert (whole.status, found.cost) == (Status.OPTIMAL, least)
