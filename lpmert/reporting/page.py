@@ -9,7 +9,6 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -23,13 +22,11 @@ from lpmert.files import write_text
 from lpmert.model.problem import Problem
 from lpmert.quoting import duration, number, quoted
 from lpmert.reporting import pictures, tables
-from lpmert.reporting.lines import shown_features
-from lpmert.reporting.material import Material, Shown, changes, closest
+from lpmert.reporting.material import Material, Shown, changes, closest, shown_features
 from lpmert.result import Check
 from lpmert.version import __version__
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from matplotlib.figure import Figure
 
     from lpmert.errors import FloatArray
@@ -136,7 +133,7 @@ def _surface(material: Material, pair: tuple[int, int]) -> dict[str, Any]:
     for window in _WINDOWS:
         found = material.surface(pair, window)
         words = f"{window}: {_from_to(unit, found.losses)} over the weights of {names[0]} and {names[1]}"
-        drawings.append(picture(pictures.surface(found, names, marks, {}, unit), words))
+        drawings.append(_picture(pictures.surface(found, names, marks, {}, unit), words))
     return {"names": names, "pictures": drawings, "key": key, "rows": material.lines.rows}
 
 
@@ -145,7 +142,7 @@ def _profile(material: Material, feature: int) -> dict[str, Any]:
     for window in _WINDOWS:
         found = material.profile(feature, window)
         words = f"{_from_to(unit, found.losses)} while {name} goes from {found.ends[0]:.5g} to {found.ends[-1]:.5g}"
-        drawings.append(picture(pictures.profile(found, name, material.title, material.result.loss, unit), words))
+        drawings.append(_picture(pictures.profile(found, name, material.title, material.result.loss, unit), words))
     low, high = ("beyond the window" if end is None else f"{end:.6g}" for end in found.best)
     weight = f"{found.value:.6g}"
     return {"name": name, "weight": weight, "low": low, "high": high, "pictures": drawings, "whole": found.whole}
@@ -168,13 +165,30 @@ def _changed(problem: Problem | LatticeProblem, result: Result, name: str, weigh
 
 
 def _page(material: Material, pairs: Sequence[tuple[str, str]] | None) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     unit, outcome = material.unit, material.outcome
     result, progress = replace(material.result, unit=unit), None
     if result.trace:
         course = f"from {unit.name} {unit.short(result.trace[0][2])} to {result.cost}"
-        progress = picture(pictures.progress(result, unit), course)
-    return rendered(
-        "page.html.jinja",
+        progress = _picture(pictures.progress(result, unit), course)
+    source = Environment(
+        loader=PackageLoader("lpmert.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: pictures.printable(value) if type(value) is str else value,
+        extensions=["jinja2.ext.do"],
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    source.filters["number"] = number
+    style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    page = source.get_template("page.html.jinja").render(
+        tables=tables,
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'",
+        version=__version__,
         result=result.to_dict(),
         proved=result.status.proved,
         verdict=tables.verdict(result),
@@ -192,35 +206,10 @@ def _page(material: Material, pairs: Sequence[tuple[str, str]] | None) -> str:
         progress=progress,
         lists=_of_lists(material, pairs),
     )
+    return f"{page}\n"
 
 
-def rendered(template: str, **parts: Any) -> str:
-    """Return a page as HTML; its security policy lets it fetch nothing and run nothing."""
-    style = files("lpmert.reporting").joinpath("page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    return _templates().get_template(template).render(style=style, policy=policy, version=__version__, **parts) + "\n"
-
-
-@cache
-def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    source = Environment(
-        loader=PackageLoader("lpmert.reporting", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: pictures.printable(value) if type(value) is str else value,
-        extensions=["jinja2.ext.do"],
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    source.filters["number"] = number
-    source.globals["tables"] = tables
-    return source
-
-
-def picture(figure: Figure, words: str) -> dict[str, str]:
+def _picture(figure: Figure, words: str) -> dict[str, str]:
     """Return a picture as a data URL, with a description in words."""
     return {"source": "data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), "words": words}
 

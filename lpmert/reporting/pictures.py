@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lpmert.fusion import Fused
     from lpmert.interpretable import Subsets
     from lpmert.rashomon import NearOptimal
-    from lpmert.reporting.lines import Profile, Surface
+    from lpmert.reporting.material import Profile, Surface
     from lpmert.result import Result
 
 Item = TypeVar("Item")

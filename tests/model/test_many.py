@@ -13,7 +13,7 @@ from lpmert.comparing.averaging import loss_unit
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import units
-from lpmert.reporting.lines import lines_of
+from lpmert.reporting.material import lines_of
 
 MANY = "lpmert.model.problem.MANY"
 

@@ -12,8 +12,18 @@ from problems import random_nbest
 import lpmert
 from lpmert.errors import FloatArray
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.reporting.lines import Surface, interval, lines_of, profile, shown_features, surface, windows
-from lpmert.reporting.material import changes, closest, edits
+from lpmert.reporting.material import (
+    Surface,
+    changes,
+    closest,
+    edits,
+    interval,
+    lines_of,
+    profile,
+    shown_features,
+    surface,
+    windows,
+)
 
 
 def shown(found: Surface, seed: int, count: int = 60) -> Iterator[tuple[FloatArray, float]]:

@@ -17,7 +17,7 @@ from shared import ROOT
 
 import lpmert
 from lpmert.quoting import LOSS
-from lpmert.reporting.lines import Surface
+from lpmert.reporting.material import Surface
 
 pictures = Late("lpmert.reporting.pictures")
 

@@ -14,7 +14,7 @@ from refusals import refused
 
 import lpmert
 from lpmert.quoting import Unit
-from lpmert.reporting.lines import Surface
+from lpmert.reporting.material import Surface
 
 pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of lpmert[report]")
 
