@@ -1,5 +1,13 @@
 from . import formats as formats, methods as methods, metrics as metrics, plots as plots
-from .api import certify as certify, check as check, evaluate as evaluate, minimize as minimize
+from .api import (
+    Reranked as Reranked,
+    certify as certify,
+    check as check,
+    evaluate as evaluate,
+    minimize as minimize,
+    rerank as rerank,
+    vote as vote,
+)
 from .budgets import Front as Front, pareto as pareto, within_budget as within_budget
 from .certificates.verify import Verified as Verified, verify as verify
 from .comparing.compare import compare as compare
@@ -46,7 +54,6 @@ from .rashomon import (
     near_optimal as near_optimal,
 )
 from .reporting.page import report as report
-from .reranker import Reranked as Reranked, rerank as rerank, vote as vote
 from .result import (
     Cell as Cell,
     Check as Check,

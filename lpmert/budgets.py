@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lpmert.api import Searches, many_searches
+from lpmert.api import Searches, list_problem, many_searches
 from lpmert.errors import FloatArray, IntArray, LimitError, MetricError, RegionError
 from lpmert.metrics.base import WITHIN, Budget, Metric
 from lpmert.model.canonical import CallerWeights
@@ -259,7 +259,7 @@ class _Sums:
     def __init__(
         self, searches: Searches, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None
     ) -> None:
-        problem = searches.problem(nbest, metric, "first", region)
+        problem = list_problem(nbest, metric, "first", region, searches.needs)
         if problem.losses is None:
             raise MetricError(
                 f"a budget needs a loss that is a sum over lists, which metric {quoted(problem.metric.name)} is not"

@@ -150,9 +150,9 @@ def best_subsets(
     >>> [(one.size, one.features, one.result.loss) for one in lpmert.best_subsets(lists).subsets]
     [(1, ('a',), 1.0), (2, ('a', 'b'), 0.0)]
     """
-    needs = "best subsets need"
-    with many_searches(needs, method, time_limit, memory_limit, jobs, seed, backend, on_stage) as searches:
-        problem, oracle = searches.problem(nbest, metric, ties or "first", region), -inf
+    settings = method, time_limit, memory_limit, jobs, seed, backend, on_stage
+    with many_searches("best subsets need", *settings) as searches:
+        problem, oracle = list_problem(nbest, metric, ties or "first", region, searches.needs), -inf
         if problem.losses is not None:
             oracle = nextafter(fsum(np.minimum.reduceat(problem.losses, nbest.offsets[:-1])), -inf)
             problem = problem if ties else Problem(nbest, problem.metric, ties="worst", region=problem.region)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lpmert.api import Searches, many_searches
+from lpmert.api import Searches, list_problem, many_searches
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
 from lpmert.limits import Deadline, told, within
 from lpmert.metrics.base import Metric
@@ -213,7 +213,7 @@ def near_optimal(
     percent, number = _slack(slack)
     settings = method, time_limit, memory_limit, jobs, seed, backend, on_stage
     with many_searches("ranges of weights need", *settings, proofs=True) as searches:
-        problem = searches.problem(nbest, metric, ties, region)
+        problem = list_problem(nbest, metric, ties, region, searches.needs)
         if cones:
             _check_cones(problem)
         optimum = searches.solve(problem, time_limit=searches.deadline.share(3.0))

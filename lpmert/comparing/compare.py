@@ -55,8 +55,6 @@ from lpmert.workers import SERIAL, Pending, checked_backend, current_workers, us
 
 logger = logging.getLogger("lpmert")
 
-_BLOCK = 1_000_000  # random numbers that are drawn at a time
-
 
 def permutation_test(
     metric: Metric, first: FloatArray, second: FloatArray, *, replications: int = REPLICATIONS, seed: int = 0
@@ -69,21 +67,13 @@ def permutation_test(
     """
     if first.shape != second.shape or first.ndim != 2 or not len(first):
         raise DataError(f"pair statistics of the same lists, in shape [S, K]; got {first.shape} and {second.shape}")
-    rng, size = np.random.default_rng(seed), max(1, _BLOCK // first.size)
-
-    def differences(swapped: FloatArray) -> FloatArray:
-        """Return the absolute differences in loss [n] after swapping the lists that are 1 in rows [n, S]."""
-        moved = swapped @ (second - first)
-        one = losses_of_totals(metric, first.sum(axis=0) + moved)
-        return np.asarray(np.abs(one - losses_of_totals(metric, second.sum(axis=0) - moved)))
-
-    least = float(differences(np.zeros((1, len(first))))[0])
-    least -= 1e-12 * max(1.0, least)  # sums in another order differ by rounding
-    extreme = 0
-    for begin in range(0, replications, size):
-        swapped = rng.random((min(size, replications - begin), len(first))) < 0.5
-        extreme += int(np.count_nonzero(differences(swapped.astype(np.float64)) >= least))
-    return (extreme + 1) / (replications + 1)
+    rng, change = np.random.default_rng(seed), second - first
+    swapped = [change[rng.random(len(first)) < 0.5].sum(axis=0) for _ in range(replications)]
+    moved = np.array([np.zeros(first.shape[1]), *swapped])  # the data first
+    one, other = (losses_of_totals(metric, total) for total in (first.sum(axis=0) + moved, second.sum(axis=0) - moved))
+    differences = np.abs(one - other)
+    least = differences[0] - 1e-12 * max(1.0, differences[0])  # sums in another order differ by rounding
+    return float(np.mean(differences >= least))
 
 
 def corrected_test(values: FloatArray, ratio: float) -> float | None:

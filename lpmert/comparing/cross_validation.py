@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from scipy.special import stdtrit
 
-from lpmert.api import Searches, many_searches, problem_of
+from lpmert.api import Searches, list_problem, many_searches, problem_of
 from lpmert.comparing.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MetricError, RegionError
 from lpmert.limits import Deadline, out_of_time, within
@@ -434,7 +434,7 @@ def leave_one_out(
     """
     settings = method, time_limit, memory_limit, jobs, seed, backend, on_stage
     with many_searches("leave-one-out needs", *settings, proofs=True) as searches:
-        problem, deadline = searches.problem(nbest, metric, ties, region), searches.deadline
+        problem, deadline = list_problem(nbest, metric, ties, region, searches.needs), searches.deadline
         if not isinstance(problem.metric, AdditiveMetric):
             raise MetricError(f"leave-one-out needs a sum over lists, which {quoted(problem.metric.name)} is not")
         optimum = searches.solve(problem, time_limit=deadline.share(2.0))
