@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import gcd, isfinite, lcm
-from operator import ge, mul
+from operator import ge, itemgetter, mul
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +28,10 @@ from lpmert.quoting import quoted
 
 _MOST_LABELS = 400  # a cone is halved where a node has more partial paths
 _MOST_CONES = 2000  # a lattice with more cones is too large for exact arithmetic
-_MOST_TIED = 100  # the most paths of a lattice that may have the best score
 _NEAR = Fraction(1, 10**9)  # the most by which the loss of a ratio in doubles may differ from the exact one
 Way = tuple[int, ...]  # the links of a path from the last to the first
-Label = tuple[tuple[int, ...], Way]  # a partial path: its scores at the rays of a cone, and its links
+Scores = tuple[int, ...]
+Label = tuple[Scores, Way]  # a partial path: its scores, such as those at the rays of a cone, and its links
 
 
 def lists_of(
@@ -137,37 +137,17 @@ def _statistics_at(
 
     Raises `CertificateError` if paths that differ in features and statistics tie.
     """
-    graph = problem.lattices.graph(number)
-    rows = coordinates.rows(graph, problem.lattices.units)
+    graph, name = problem.lattices.graph(number), quoted(problem.lattices.list_ids[number])
     free = [weights[d] / factor for d, factor in zip(coordinates.free, coordinates.factors, strict=True)]
     whole = [int(weight * lcm(*(x.denominator for x in free))) for weight in free]
-    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), strict=True))
-    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}  # node -> its best score, and the links that lead to it
-    for k, (source, second, target) in enumerate(links):
-        score = best[source][0] + best[second][0] + sum(map(mul, rows[k], whole))
-        if target not in best or score > best[target][0]:
-            best[target] = score, []
-        if score == best[target][0]:
-            best[target][1].append(k)
-    ways: list[Way] = []
-    # Partial derivations: the nodes that still have to be derived, and the links so far.
-    stack: list[tuple[tuple[int, ...], Way]] = [((graph.n_nodes - 1,), ())]
-    while stack and len(ways) <= _MOST_TIED:
-        nodes, way = stack.pop()
-        if not nodes:
-            ways.append(way)
-            continue
-        for k in best[nodes[-1]][1]:
-            below = [node for node in (links[k][1], links[k][0]) if node]
-            stack.append(((*nodes[:-1], *below), (*way, k)))
-    tied = []
-    for way in sorted(ways):
-        features = tuple(sum(rows[k][d] for k in way) for d in range(len(whole)))
-        tied.append((problem.statistics(number, np.array(way, dtype=np.int64)), features))
-    first_statistics, first_features = tied[0]
-    if stack or any((own != first_statistics).any() and features != first_features for own, features in tied):
-        raise CertificateError(f"at the weights, paths of {quoted(problem.lattices.list_ids[number])} tie")
-    return first_statistics
+    scores = [[sum(map(mul, row, whole)), *row] for row in coordinates.rows(graph, problem.lattices.units)]
+    best = _labels(graph, scores, lambda one, other: one[0] > other[0] or one == other)
+    if best is None:
+        raise _too_large(name)
+    first, *tied = (problem.statistics(number, np.array(way, dtype=np.int64)) for _, way in best)
+    if any((own != first).any() for own in tied):
+        raise CertificateError(f"at the weights, paths of {name} tie")
+    return first
 
 
 def _ways(
@@ -182,8 +162,8 @@ def _ways(
     on_cone: called for each cone.
     """
     graph, width = graphs.graph(number), len(coordinates.free)
-    rows = coordinates.rows(graph, graphs.units)
-    sizes = [max(1, sum(abs(row[d]) for row in rows)).bit_length() for d in range(width)]
+    rows = np.array(coordinates.rows(graph, graphs.units), dtype=object)
+    sizes = [max(1, size).bit_length() for size in np.abs(rows).sum(axis=0).tolist()]
     scales = [1 << (max(sizes) - size) for size in sizes]  # make scores at the rays of orthants about equally large
     exact = np.array([list(map(Fraction, row)) for row in limits], dtype=object).reshape(-1, len(graphs.names))
     inside = (exact @ coordinates.basis * coordinates.factors * scales).tolist()
@@ -196,8 +176,7 @@ def _ways(
         rays = stack.pop()
         if any(all(sum(a * b for a, b in zip(row, ray, strict=True)) <= 0 for ray in rays) for row in inside):
             continue
-        weights = [[s * value for s, value in zip(scales, ray, strict=True)] for ray in rays]
-        labels = _labels(graph, rows, weights)
+        labels = _labels(graph, (rows @ (rays * scales).T).tolist(), lambda one, other: all(map(ge, one, other)))
         if labels is not None:
             found.update(way for _, way in labels)
             continue
@@ -232,28 +211,28 @@ def _longest(rays: Whole) -> tuple[int, int]:
     return max(edges, key=lambda edge: sum(abs(a - b) for a, b in zip(unit[edge[0]], unit[edge[1]], strict=True)))
 
 
-def _labels(graph: Graph, rows: list[list[int]], weights: list[list[int]]) -> list[Label] | None:
-    """Return the paths that no other equals or beats at all rays, or `None` if a node has too many (L1 a to c)."""
-    empty: Label = ((0,) * len(weights), ())
-    at: list[list[Label]] = [[empty], *([] for _ in range(graph.n_nodes - 1))]
-    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), rows, strict=True))
+def _labels(graph: Graph, scores: list[list[int]], beats: Callable[[Scores, Scores], bool]) -> list[Label] | None:
+    """Return the paths that no other beats, or equals and precedes, or `None` if a node has too many (L1 a to c).
+
+    scores [L, n]: of the links. What beats another score must be larger or equal, compared number by number.
+    """
+    at: list[list[Label]] = [[((0,) * len(scores[0]), ())], *([] for _ in range(graph.n_nodes - 1))]
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), scores, strict=True))
     k = 0
     for node in range(1, graph.n_nodes):
         new: list[Label] = []
         while k < len(links) and links[k][2] == node:
             checkpoint()
-            source, second, _, row = links[k]
-            link_scores = tuple(sum(a * b for a, b in zip(row, ray, strict=True)) for ray in weights)
-            for first_scores, first_way in at[source]:
-                for second_scores, second_way in at[second]:
-                    scores = tuple(a + b + c for a, b, c in zip(link_scores, first_scores, second_scores, strict=True))
-                    new.append((scores, (k, *first_way, *second_way)))
+            source, second, _, own = links[k]
+            for (first_scores, first_way), (second_scores, second_way) in product(at[source], at[second]):
+                total = tuple(a + b + c for a, b, c in zip(own, first_scores, second_scores, strict=True))
+                new.append((total, (k, *first_way, *second_way)))
             k += 1
-        # A label that beats another one has a larger sum of scores, or equal scores and comes first.
-        new.sort(key=lambda label: (-sum(label[0]), label[1]))
+        new.sort(key=itemgetter(1))
+        new.sort(key=itemgetter(0), reverse=True)  # of equal scores, the first path stays the first
         unbeaten: list[Label] = []
         for label in checked(new, 100):
-            if not any(all(map(ge, other[0], label[0])) for other in unbeaten):
+            if not any(beats(other[0], label[0]) for other in unbeaten):
                 unbeaten.append(label)
                 if len(unbeaten) > _MOST_LABELS:
                     return None

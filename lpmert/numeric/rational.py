@@ -48,34 +48,33 @@ def to_integers(matrix: ArrayLike) -> list[list[int]]:
 
     Raises `ValueError` for entries that are not finite.
     """
-    mantissas, exponents = _split(np.asarray(matrix, dtype=np.float64))
-    width = len(mantissas[0]) if mantissas else 0
-    flat = _shifted([m for row in mantissas for m in row], [e for row in exponents for e in row])
-    bits = 0
+    numbers = np.asarray(matrix, dtype=np.float64)
+    flat, bits = _whole(numbers), 0
     for entry in checked(flat, 1 << 16):
         bits |= entry
     zeros = (bits & -bits).bit_length() - 1 if bits else 0
     flat = [entry >> zeros for entry in checked(flat, 1 << 16)]
-    return [flat[start : start + width] for start in range(0, width * len(mantissas), width)] if width else mantissas
+    width = numbers.shape[1] if numbers.size else 0
+    return [flat[start : start + width] for start in range(0, len(flat), width)] if width else [[] for _ in numbers]
 
 
-def difference_rows(chosen: ArrayLike, other: ArrayLike) -> list[list[int]]:
+def difference_rows(chosen: FloatArray, other: FloatArray) -> list[list[int]]:
     """Return the exact rows chosen - other for float matrices [R, D], each up to a positive factor.
 
-    Each row is divided by its greatest common divisor. Raises `ValueError` for entries that are not finite or unequal
-    shapes.
+    Each row is divided by its greatest common divisor.
     """
-    first = np.asarray(chosen, dtype=np.float64)
-    second = np.asarray(other, dtype=np.float64)
-    if first.shape != second.shape:
-        raise ValueError(f"chosen has shape {first.shape}, other {second.shape}; they must agree")
-    mantissas, exponents = _split(np.concatenate([first, second], axis=1))
-    width = first.shape[1]
-    rows = []
-    for row, shifts in zip(mantissas, exponents, strict=True):
-        integers = _shifted(row, shifts)
-        rows.append(reduced([a - b for a, b in zip(integers[:width], integers[width:], strict=True)]))
-    return rows
+    pairs = (_whole(np.array(pair)) for pair in zip(chosen, other, strict=True))
+    halves = ((pair[: len(pair) // 2], pair[len(pair) // 2 :]) for pair in pairs)
+    return [reduced([a - b for a, b in zip(*half, strict=True)]) for half in halves]
+
+
+def _whole(numbers: FloatArray) -> list[int]:
+    """Return numbers of any shape, in order, times one power of two that makes them integers."""
+    if not np.isfinite(numbers).all():
+        raise ValueError("exact arithmetic needs finite numbers")
+    ratios = [number.as_integer_ratio() for number in checked(numbers.ravel().tolist(), 1 << 16)]
+    bits = max((denominator.bit_length() for _, denominator in ratios), default=1)
+    return [numerator << (bits - denominator.bit_length()) for numerator, denominator in ratios]
 
 
 def round_to_floats(weights: Sequence[int]) -> FloatArray:
@@ -331,19 +330,6 @@ def eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
     return pivots, previous
 
 
-def _split(matrix: FloatArray) -> tuple[list[list[int]], list[list[int]]]:
-    if not np.isfinite(matrix).all():
-        raise ValueError("exact arithmetic needs finite numbers")
-    fractions, exponents = np.frexp(matrix)
-    mantissas = np.ldexp(fractions, MANTISSA_BITS).astype(np.int64)
-    return mantissas.tolist(), exponents.tolist()
-
-
-def _shifted(mantissas: list[int], exponents: list[int]) -> list[int]:
-    least = min((e for m, e in zip(mantissas, exponents, strict=True) if m), default=0)
-    return [m << (e - least) if m else 0 for m, e in zip(mantissas, exponents, strict=True)]
-
-
 def reduced(row: list[int]) -> list[int]:
     """Return whole numbers divided by their greatest common divisor."""
     divisor = gcd(*row)
@@ -569,9 +555,7 @@ def exact_differences(
     features: FloatArray, rounding: Rounding | None, chosen: IntArray, other: IntArray
 ) -> list[list[int]]:
     """Return the exact rows chosen - other for rows of features [M, D], each up to a positive factor."""
-    if rounding is None:
-        return difference_rows(features[chosen], features[other])
-    return rounding.differences(chosen, other)
+    return rounding.differences(chosen, other) if rounding else difference_rows(features[chosen], features[other])
 
 
 def _fractions(rows: FloatArray) -> list[list[Fraction]]:
