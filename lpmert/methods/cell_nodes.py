@@ -69,15 +69,18 @@ Fields = dict[str, Any]
 """The fields of a node of the core by name, with flat arrays: see `Node`, `Cone` and `Box` in `lpmert/core/`."""
 
 
-def whole_cone(lists: SortedLists, rays: FloatArray, total: FloatArray) -> Fields:
-    """Return the cone of rays [D, D] with all hypotheses; total [K]: statistics of the lists settled by presolve."""
-    scores, errors = _scores_at(rays, lists.rows, lists.spread)
-    return {**_with_all(lists, total), "scores": scores.ravel(), "rays": np.ravel(rays), "errors": errors}
+def root_node(lists: SortedLists, root: Any, total: FloatArray) -> Fields:
+    """Return a node with all hypotheses; root: rays [D, D] of a cone, or centre [D] and radius [D] of a box.
 
-
-def whole_box(lists: SortedLists, centre: FloatArray, radius: FloatArray, total: FloatArray) -> Fields:
-    """Return the box of this centre [D] and radius [D] with all hypotheses; total [K]: as for `whole_cone`."""
-    return {**_with_all(lists, total), "centre": centre, "radius": radius}
+    total [K]: statistics of the lists settled by presolve.
+    """
+    least = int(lists.costs[lists.offsets[:-1]].sum())
+    ids = np.arange(len(lists.rows), dtype=np.int32)
+    fields = {"ids": ids, "ends": lists.offsets, "own": least, "bound": least, "total": total}
+    if isinstance(root, tuple):
+        return {**fields, "centre": root[0], "radius": root[1]}
+    scores, errors = _scores_at(root, lists.rows, lists.spread)
+    return {**fields, "scores": scores.ravel(), "rays": np.ravel(root), "errors": errors}
 
 
 def faces(n_features: int) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -88,31 +91,18 @@ def faces(n_features: int) -> Iterator[tuple[FloatArray, FloatArray]]:
         yield centre, radius
 
 
-def _with_all(lists: SortedLists, total: FloatArray) -> Fields:
-    least = int(lists.costs[lists.offsets[:-1]].sum())
-    ids = np.arange(len(lists.rows), dtype=np.int32)
-    return {"ids": ids, "ends": lists.offsets, "own": least, "bound": least, "total": total}
-
-
-def binary_places(lists: SortedLists) -> int:
-    """Return the most halvings of an axis for which all sums of a box are exact, -1 if they never are.
-
-    They are exact if all features are multiples of a power of two, and small multiples.
-    """
-    if lists.spread.any():
-        return -1
-    with np.errstate(over="ignore"):  # an infinite size is too large for exact sums
-        largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
-    places = rational.binary_places(lists.rows) if largest < 2.0**_EXACT_BITS else None
-    return -1 if places is None else max(-1, _EXACT_BITS - places - max(0, int(np.frexp(largest)[1])))
-
-
 def precision_of(lists: SortedLists) -> Precision:
     """Return how exact the products of features with weights of boxes are.
 
-    A stalled box that can be divided into cones is not halved so far that scores at their corners would be rounded.
+    Sums are exact if all features are multiples of a power of two, and small multiples. A stalled box that can be
+    divided into cones is not halved so far that scores at their corners would be rounded.
     """
-    places = binary_places(lists)
+    places = -1
+    with np.errstate(over="ignore"):  # an infinite size is too large for exact sums
+        largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
+    if largest < 2.0**_EXACT_BITS and not lists.spread.any():
+        binary = rational.binary_places(lists.rows)
+        places = -1 if binary is None else max(-1, _EXACT_BITS - binary - max(0, int(np.frexp(largest)[1])))
     exact = 0 <= places < _MOST_HALVINGS and lists.rows.shape[1] <= MOST_FEATURES_OF_CONES
     least = 2.0 ** -(places + 1 if exact else _MOST_HALVINGS)
     return Precision(places, 2.0 * _WIDE * float(lists.spread.sum()), least)
@@ -145,14 +135,8 @@ def cones_of(lists: SortedLists, box: Fields, survivors: Survivors) -> list[Fiel
     cones = cones_of_box(box["centre"], _diagonal(lists, survivors, box["radius"]))
     rays, which = np.unique(cones.reshape(-1, len(box["centre"])), axis=0, return_inverse=True)
     scores, errors = _scores_at(rays, lists.rows[survivors.ids], lists.spread)
-    shared = {
-        "ids": survivors.ids,
-        "costs": survivors.costs,
-        "ends": survivors.ends,
-        "own": box["own"],
-        "bound": box["own"],
-        "total": survivors.total,
-    }
+    shared = {name: value for name, value in survivors._asdict().items() if name != "fixed"}
+    shared |= {"own": box["own"], "bound": box["own"]}
     return [
         {**shared, "scores": scores[corners].ravel(), "rays": cone.ravel(), "errors": errors[corners]}
         for cone, corners in zip(cones, which.reshape(len(cones), -1), strict=True)
@@ -257,16 +241,11 @@ class NodeSearch:
         """Push a root node with all hypotheses, the only node, and propagate it.
 
         It is closed if its bound shows that nothing in it costs less than the cut-off, or if its bound exceeds `limit`.
-        root: for boxes, centre [D] and radius [D]; for cones, rays [D, D] or the number of a cone that `covering_cone`
-        knows.
+        root: see `root_node`, or the number of a cone that `covering_cone` knows.
         """
-        lists, total = self.loss.lists, self.loss.total
-        if self._task.boxed:
-            centre, radius = root
-            self.push(whole_box(lists, centre, radius, total))
-        else:
-            rays = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
-            self.push(whole_cone(lists, rays, total))
+        lists = self.loss.lists
+        whole = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
+        self.push(root_node(lists, whole, self.loss.total))
         self._core.aim(cutoff, self.loss.loss_of(cutoff))
         self._core.propagate_root(self.loss.bound_of(cutoff) - self.loss.granularity if limit is None else limit)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,31 +36,23 @@ from lpmert.methods.lattices import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.numeric.cone import cone_around, number_of_cones
-from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
+from lpmert.search.combined import Call, Combined, NodeQueue, OpenNode
 from lpmert.search.method import Incumbent, Method, Search, Task
 
 _SLICE = 4_000_000  # work in a slice of the search
 _BATCH = 8  # most nodes in the batch of a unit: enough that a unit rarely runs out of nodes
 _UNIT = 2 * _SLICE  # work in an ordinary unit, a few hundredths of a second: more than sending it costs, yet soon done
-
-_ANSWERS = 4
-"""Answers taken in one slice, so that a turn of this search is about as long as a turn of others in a portfolio."""
-
+_ANSWERS = 4  # answers taken in one slice, so that a turn in a portfolio is about as long as a turn of others
 _ALONE = _SLICE  # work after which a search submits units to workers: short searches do not need them
 _ROOT = 3  # memory of the first node in multiples of the features, beyond what the report reserves
 _LEAF_ROWS = 2500  # hypotheses of a node above which it does not count as stalled: exact arithmetic would take too long
 
-_PATIENCE = 400
-"""Nodes spent on closing stalled boxes, beyond a share of the box nodes, before the search restarts with simplices."""
+_PATIENCE, _CLOSING_SHARE, _CLOSING_SHARE_OF_RATIOS = 400, 0.25, 0.5
+"""Nodes spent on closing stalled boxes, and shares of the box nodes, before the search restarts with simplices. With
+ratio metrics, simplices are slower, so that a restart pays off later.
+"""
 
-_CLOSING_SHARE = 0.25  # that share for additive losses
-
-_CLOSING_SHARE_OF_RATIOS = 0.5
-"""That share for ratio metrics, whose simplices are slower, so that a restart pays off later."""
-
-_MOST_FEATURES = 6
-"""Most features for a restart with simplices: with more features, simplices are many and thin, and stall sooner."""
-
+_MOST_FEATURES = 6  # most features for such a restart: simplices of more are many and thin, and stall sooner
 _CLOSING_NODES = 50  # cost of starting to close a node in exact arithmetic, in nodes
 
 _MANY_CLOSINGS = 16
@@ -68,24 +60,17 @@ _MANY_CLOSINGS = 16
 are nearly parallel, their boundaries pass through more nodes than there are selections.
 """
 
-_SHORT = 100_000_000
-"""Features times hypotheses of all branched boxes after which a search counts as long; from then on, the bounds in a
-batch are kept close together.
+_SHORT, _TO_THE_END, _LEVELS = 100_000_000, 6, 16
+"""In a search that has branched boxes of more than `_SHORT` features times hypotheses, of more features than
+`_TO_THE_END`, the bounds of a batch differ by at most a share, 1 / `_LEVELS`, of the gap to the cut-off: the dual bound
+then rises faster. Shorter searches end sooner with large batches.
 """
-
-_TO_THE_END = 6
-"""With at most so many features, bounds in a batch may differ: searches end, and close bounds mean small batches."""
-
-_LEVELS = 16
-"""Divides the gap between the least bound of a batch and the cut-off into the largest difference of its bounds."""
 
 _QUEUE_BYTES = 1 << 28
 """Memory from which the node queue grows no further: batches are explored depth first to their end."""
 
-_BOX_FEATURES = 3  # features from which on boxes are better than simplices, unless they stall
-
-_BOX_FEATURES_OF_RATIOS = 4
-"""The same for ratio metrics, which leave more lists open: with three features, boxes save no time."""
+_BOX_FEATURES, _BOX_FEATURES_OF_RATIOS = 3, 4
+"""Features from which on boxes are better than simplices, unless they stall; ratio metrics leave more lists open."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +166,12 @@ class CellsSearch(Combined):
 
     def _reset_nodes(self, boxed: bool, roots: Iterable[Any] | None = None) -> None:
         self._task = CellsTask(self._loss, self._node_settings, boxed)
-        all_roots = list(self._cover(boxed) if roots is None else roots)
+        n_features, cap = self._canonical.n_features, self._canonical.cap
+        if roots is None:
+            around = None if cap is None else cone_around(cap)
+            cones = range(number_of_cones(n_features)) if around is None else [around]
+            roots = faces(n_features) if boxed else cones
+        all_roots = list(roots)
         self._roots = deque(root for root in all_roots if not isinstance(root, dict))
         self._nodes = NodeSearch(self._task, self.incumbent.weights)
         self._queue = NodeQueue(self._settings.units, _BATCH, _UNIT)
@@ -274,14 +264,6 @@ class CellsSearch(Combined):
         self._queue.push(OpenNode(**node) for node in state["nodes"])
         self._unit_counts = Counter(state["counts"])
 
-    def _cover(self, boxed: bool) -> Iterable[Any]:
-        """Return the roots that cover the weight space, as `NodeSearch.propagate_root` takes them."""
-        n_features, cap = self._canonical.n_features, self._canonical.cap
-        if boxed:
-            return faces(n_features)
-        around = None if cap is None else cone_around(cap)
-        return range(number_of_cones(n_features)) if around is None else [around]
-
     def _explore_locally(self) -> None:
         nodes = self._nodes
         if nodes.n_nodes == 0:
@@ -311,36 +293,25 @@ class CellsSearch(Combined):
             return
         if not self._queue.shared:
             self._queue.share(self._task)
-        self._merge(self._queue.next_answer(self._unit_for))
-        self._queue.submit_batches(self._unit_for)
-
-    def _merge(self, answer: Answer) -> None:
+        answer = self._queue.next_answer(self._unit_for)
         self.incumbent.improve(answer.cost, answer.weights, answer.source)
         self._unit_counts.update(answer.counts)
-        nodes = answer.nodes
         if answer.hard:
-            self._awaiting_exact.append(nodes.pop())
-        nodes = [node for node in nodes if not self._is_cut_off(node.bound)]
+            self._awaiting_exact.append(answer.nodes.pop())
+        nodes = [node for node in answer.nodes if not self._is_cut_off(node.bound)]
         if self._queue.nbytes < _QUEUE_BYTES:
             self._queue.push(nodes)
         else:
             self._queue.push_batch(nodes)
+        self._queue.submit_batches(self._unit_for)
 
     def _unit_for(self, nodes: list[OpenNode], work: int) -> Call:
-        best = self.incumbent
-        return explore, (nodes, best.cost, best.weights, work, self._bound_spread(nodes))
-
-    def _bound_spread(self, nodes: list[OpenNode]) -> int | None:
-        """Return the largest difference of the bounds that a unit explores, `None` for any difference.
-
-        In a long search, the dual bound rises faster if units explore only the nodes with the least bounds.
-        """
-        n_features = self._canonical.n_features
-        short = n_features <= _TO_THE_END or self._counts["looked_at"] * n_features < _SHORT
-        if not self._task.boxed or short or self._queue.nbytes >= _QUEUE_BYTES:
-            return None
-        least = min(node.bound for node in nodes)
-        return max(0, self._loss.bound_of(self.incumbent.cost) - least) // _LEVELS
+        best, n_features, spread = self.incumbent, self._canonical.n_features, None
+        long = n_features > _TO_THE_END and self._counts["looked_at"] * n_features >= _SHORT
+        if self._task.boxed and long and self._queue.nbytes < _QUEUE_BYTES:
+            gap = self._loss.bound_of(best.cost) - min(node.bound for node in nodes)
+            spread = max(0, gap) // _LEVELS
+        return explore, (nodes, best.cost, best.weights, work, spread)
 
     @property
     def _counts(self) -> Counter[str]:
@@ -360,7 +331,7 @@ class CellsSearch(Combined):
         cones = self._nodes.cones()
         if not cones:
             return self._start_exact_closing()
-        return CellsSearch(self._settings, self._canonical, self._cutoff(), cones, self._loss), 0
+        return CellsSearch(self._settings, self._canonical, replace(self.incumbent, source=""), cones, self._loss), 0
 
     def _start_exact_closing(self) -> tuple[ChoicesSearch, int] | None:
         """Return the search that closes the top node with exact answers: over selections, in a slightly wider cone.
@@ -378,11 +349,7 @@ class CellsSearch(Combined):
             if survivors is None:
                 return None
             part = survivors, normals
-        return selection_search(self._canonical, self._loss, self._cutoff(), part)
-
-    def _cutoff(self) -> Incumbent:
-        """Return a copy of the incumbent, below whose cost an inner search looks for weights."""
-        return Incumbent(self.incumbent.cost, self.incumbent.weights, "")
+        return selection_search(self._canonical, self._loss, replace(self.incumbent, source=""), part)
 
     def _close_top(self) -> None:
         if self._boxes_stall:
@@ -424,7 +391,7 @@ class CellsSearch(Combined):
     def _search_selections(self) -> None:
         """Advance a search over the selections of all lists by a slice, and take its incumbent and bound."""
         if self._selection_search is None:
-            self._selection_search, _ = selection_search(self._canonical, self._loss, self._cutoff(), None)
+            self._selection_search = ChoicesSearch(self._canonical, replace(self.incumbent, source=""))
         search = self._selection_search
         search.incumbent.improve(self.incumbent.cost, self.incumbent.weights, "")
         search.advance()

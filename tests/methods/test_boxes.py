@@ -16,7 +16,7 @@ from lpmert import Problem, core
 from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods import Cells, Incumbent, cell_nodes
-from lpmert.methods.cell_nodes import Fields, faces, precision_of, whole_box, whole_cone
+from lpmert.methods.cell_nodes import Fields, faces, precision_of, root_node
 from lpmert.methods.cells import CellsSearch
 from lpmert.methods.choices import UNIT, Ratio, ratio_lists
 from lpmert.metrics import error_rate
@@ -81,7 +81,7 @@ def beats(
     lists = sorted_lists(np.ascontiguousarray(columns[:, [winner, loser]].T), np.array([0, 2]), np.array([0, 1]))
     lists = lists._replace(spread=spread) if len(spread) else lists
     search = core_search(lists, boxed=True, precision=precision_of(lists)._replace(places=100 if exactly else -1))
-    search.push(whole_box(lists, *box, NO_SUMS))
+    search.push(root_node(lists, box, NO_SUMS))
     search.propagate_root(1 << 59)
     return not len(search.survivors()[0]) and search.top()["own"] == 0
 
@@ -154,7 +154,7 @@ def test_sums_are_called_exact_only_where_they_are() -> None:
     places = {(1.0, 2.0): 49 - 3, (0.25, 2.0): 49 - 3 - 10, (0.1, 2.0): -1, (1e15, 2.0): -1, (1e308, 1e308): -1}
     for first, expected in places.items():
         lists = sorted_lists(np.array([first, [3.0, -4.0]]), np.array([0, 2]), np.arange(2))
-        assert cell_nodes.binary_places(lists) == expected
+        assert precision_of(lists).places == expected
 
 
 @pytest.mark.parametrize("rows", [[[np.inf, 0], [0, 0]], [[np.nan, 0], [0, 0]], [[1e308] * 2, [-1e308] * 2]])
@@ -259,7 +259,7 @@ def test_bytes_of_a_damaged_file_are_refused(boxed: bool) -> None:
     rng = np.random.default_rng(0)
     lists = sorted_lists(rng.normal(size=(5, 3)), np.array([0, 3, 5]), np.array([0, 1, 2, 0, 1]))
     search = core_search(lists, boxed=boxed)
-    search.push(whole_box(lists, *next(faces(3)), NO_SUMS) if boxed else whole_cone(lists, np.eye(3), NO_SUMS))
+    search.push(root_node(lists, next(faces(3)) if boxed else np.eye(3), NO_SUMS))
     [(_, data)] = search.nodes()
     for wrong in (data[:-1], data[:0], np.append(data, data[:1])):
         with pytest.raises(ValueError, match="an open node has too"):
@@ -313,7 +313,7 @@ def test_a_leaf_is_closed_only_by_weights_that_surely_decode_to_what_was_found(
     search = core_search(lists, boxed=True, leaves=10, ratio=ratio if as_ratio else None)
     search.aim(below, below / length if as_ratio else 1.0)
     settled = counts[4:].sum(axis=0)[: 2 * as_ratio]
-    search.push(in_pairs(lists, whole_box(lists, np.array([1.0, 0.25]), np.array([0.0, 0.25]), settled)))
+    search.push(in_pairs(lists, root_node(lists, (np.array([1.0, 0.25]), np.array([0.0, 0.25])), settled)))
     search.begin(1 << 30, -1)
     state, (upper, loss, _) = search.explore(1 << 30), search.found
     assert search.counts[1] > 0

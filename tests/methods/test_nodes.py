@@ -18,7 +18,7 @@ import lpmert
 from lpmert import Problem, Status
 from lpmert.errors import FloatArray
 from lpmert.methods import Cells, Incumbent, cells
-from lpmert.methods.cell_nodes import Fields, whole_box, whole_cone
+from lpmert.methods.cell_nodes import Fields, root_node
 from lpmert.methods.cells import CellsSearch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.numeric.cone import cones_of_box
@@ -44,7 +44,8 @@ def points_of_cone(rng: np.random.Generator, rays: FloatArray, count: int) -> li
 def bound_in(lists: SortedLists, part: Any) -> int:
     """How far conflicts raise the bound of a cone (rays) or box (centre and radius), asked for more and more."""
     boxed = isinstance(part, tuple)
-    node = in_pairs(lists, whole_box(lists, *part, NO_SUMS)) if boxed else whole_cone(lists, part, NO_SUMS)
+    node = root_node(lists, part, NO_SUMS)
+    node = in_pairs(lists, node) if boxed else node
     return raised(lists, node, boxed=boxed)
 
 
@@ -154,7 +155,7 @@ def test_errors_of_scores_at_rays_are_no_less_than_the_spread_and_rounding_allow
         if exact:
             features, spread, rays = rng.integers(-9, 10, (4, 3)), rng.random(3), rng.integers(1, 8, (3, 3)) * 1.0
         lists = sorted_lists(features, np.array([0, 2, 4]), np.array([0, 1, 0, 1]))._replace(spread=spread)
-        node = whole_cone(lists, rays, NO_SUMS)
+        node = root_node(lists, rays, NO_SUMS)
         found = np.reshape(node["scores"], (3, 4)).tolist()
         for ray, own, error in zip(rays.tolist(), found, node["errors"].tolist(), strict=True):
             away = dot(map(abs, ray), spread.tolist())
@@ -272,7 +273,7 @@ def test_scores_at_the_rays_of_split_cones_are_off_by_no_more_than_their_errors(
     features = rng.normal(size=(160, 3)) * 10.0 ** rng.integers(-2, 3, (160, 3))
     features = np.round(features * 100.0) * unit if whole else features
     lists = sorted_lists(features, np.arange(0, 161, 8), rng.integers(0, 9, 160))
-    node = whole_cone(lists, np.diag([1.0, -1.0, 1.0]), NO_SUMS)
+    node = root_node(lists, np.diag([1.0, -1.0, 1.0]), NO_SUMS)
     assert not np.any(node["errors"])
     _, cones = _open_cones(lists, node, 2_000)
     off = 0
@@ -299,10 +300,10 @@ def test_a_lead_of_what_both_may_be_off_drops_nothing(kind: str, lead: float, n_
     off = np.full(2, 2.0**-20)
     lists = sorted_lists(np.array([[1.0, 1.0], 1.0 + lead * off]), np.array([0, 2]), np.array([0, 1]))
     if kind == "cone":
-        node = {**whole_cone(lists, np.eye(2), NO_SUMS), "scores": np.tile([0.0, lead * off[0]], 2), "errors": off}
+        node = {**root_node(lists, np.eye(2), NO_SUMS), "scores": np.tile([0.0, lead * off[0]], 2), "errors": off}
     else:
         lists = lists._replace(spread=off)
-        node = whole_box(lists, np.array([1.0, 0.75]), np.array([0.0, 2.0**-30]), NO_SUMS)
+        node = root_node(lists, (np.array([1.0, 0.75]), np.array([0.0, 2.0**-30])), NO_SUMS)
         node = in_pairs(lists, node) if kind == "pair" else node
     search = core_search(lists, boxed=kind != "cone")
     search.push(node)
@@ -314,6 +315,6 @@ def test_a_cone_whose_middle_is_no_sum_of_doubles_is_not_split() -> None:
     lists = sorted_lists(np.array([[1.0, 0.0], [0.0, 1.0]] * 2), np.array([0, 2, 4]), np.array([0, 1, 1, 0]))
     for smallest, splits in ((2.0**-40, True), (2.0**-60, False)):
         rays = np.array([[1.0, 0.0], [smallest, 1.0]])
-        ended, cones = _open_cones(lists, whole_cone(lists, rays, NO_SUMS), 200)
+        ended, cones = _open_cones(lists, root_node(lists, rays, NO_SUMS), 200)
         assert splits == (len(cones) != 1 or np.ravel(cones[0]["rays"]).tolist() != rays.ravel().tolist())
         assert splits or ended == 2
