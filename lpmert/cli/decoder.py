@@ -77,11 +77,9 @@ def loop(
     begins: after a crash, the same command with --resume continues. The answer is the iteration whose decoder outputs
     cost least.
 
-    The columns of the table: the loss of the decoder's own outputs in the unit of the metric (errors, and as a rate);
-    HeldOut, the same for held-out inputs; OnPool, the best on the pool within the angle of the next step; Angle; Pool
-    and New, hypotheses in the pool and new ones; Differ, lists in which the best hypothesis of the pool has other words
-    than the decoder's output; Missed, lists in which the pool has a hypothesis that the decoder's model prefers to all
-    that the decoder found.
+    In the table, OnPool is the least loss on the pool within the angle of the next step. Differ counts the lists in
+    which the best hypothesis of the pool has other words than the decoder's output, Missed those in which the pool has
+    a hypothesis that the decoder's model prefers to all that it found.
 
     The exit code is 3 if a limit ended the loop.
     """

@@ -91,16 +91,9 @@ def rank(
 ) -> ExitCode:  # fmt: skip
     """Find the weights of retrievers' scores that rank the documents in DATA best, and prove it.
 
-    DATA are runs in TREC format (`query Q0 document rank score tag`) or JSON ({query: {document: score}}); each is a
-    feature, named after its file or by NAME=FILE, and --qrels has the grades. Or DATA is one file with everything:
-    lines as for LETOR and svmlight (`grade qid:query index:value ...`), or a table with a row per document.
-
-    The documents of a query are those of all runs together. Documents without a grade are not relevant. Relevant ones
-    that are in no run count for NDCG, recall and map, as in trec_eval. In `recall-l2@K`, grades from 2 on are relevant.
-    A document that is missing in a run gets the minimum of the query in that run (0 with minmax and rank), unless
-    --missing says otherwise. Queries count if they have a relevant document and are in a run. Documents with equal
-    scores count in the worst order. The gain of a grade is the grade itself in ndcg, as in trec_eval, and 2^grade - 1
-    in ndcg-exp.
+    DATA are runs in TREC format or JSON; each is a feature, named after its file or by NAME=FILE, and --qrels has the
+    grades. Or DATA is one file with everything: lines as for LETOR and svmlight, or a table with a row per document.
+    docs/search.md says how missing and ungraded documents, ties and grades count.
 
     The report compares with each feature alone, equal weights, and the best of a grid of 11 values per weight.
     --time-limit applies to the search; the grid and --cv have limits of their own. Weights have as many digits as are

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,23 +20,10 @@ import lpmert
 from lpmert.cli.options import option
 from lpmert.cli.running import UNLIMITED, width_of, wrapped
 from lpmert.quoting import LOSS, SHOWN_DECIMALS, Unit, number, visible
-from lpmert.reporting.tables import (
-    AVERAGED,
-    bound,
-    check_verdict,
-    compared_notes,
-    compared_tables,
-    compared_verdict,
-    costs,
-    figures,
-    tuned_notes,
-    tuned_table,
-    tuned_verdict,
-)
+from lpmert.reporting import tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table as Grid
 
     from lpmert.cli.search import Question
     from lpmert.errors import FloatArray
@@ -69,14 +56,22 @@ def side_by_side(columns: Sequence[Sequence[str]]) -> str:
 
 
 def _aligned(columns: Sequence[Sequence[str]], width: int = UNLIMITED) -> str:
+    fold: dict[str, Any] = {"overflow": "fold"}
+    return _grid(zip(*columns, strict=True), width, 2, fold, *[fold | {"justify": "right"}] * (len(columns) - 1))
+
+
+def _grid(rows: Iterable[Sequence[str]], width: int, padding: int, *columns: Mapping[str, Any]) -> str:
+    """Return rows as lines of at most `width`, with so many blanks between columns, which rich lays out."""
+    from rich.console import Console
     from rich.table import Table as Grid
 
-    table = Grid.grid(padding=(0, 2))
-    for place in range(len(columns)):
-        table.add_column(justify="right" if place else "left", overflow="fold")
-    for row in zip(*columns, strict=True):
+    table, file = Grid.grid(padding=(0, padding)), io.StringIO()
+    for one in columns:
+        table.add_column(**one)
+    for row in rows:
         table.add_row(*map(visible, row))
-    return _printed(table, width)
+    Console(file=file, width=width, color_system=None, markup=False, emoji=False, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def weights_table(names: Iterable[str], weights: Mapping[str, Sequence[float]], decimals: int) -> str:
@@ -92,23 +87,8 @@ def joined(*parts: str) -> str:
 
 
 def labelled(rows: Facts) -> str:
-    from rich.table import Table as Grid
-
-    table = Grid.grid(padding=(0, 1))
-    table.add_column(min_width=13, no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in rows:
-        if value:
-            table.add_row(visible(label), visible(value))
-    return _printed(table, width_of(sys.stdout))
-
-
-def _printed(table: Grid, width: int) -> str:
-    from rich.console import Console
-
-    file = io.StringIO()
-    Console(file=file, width=width, color_system=None, markup=False, emoji=False, highlight=False).print(table)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    shown = [row for row in rows if row[1]]
+    return _grid(shown, width_of(sys.stdout), 1, {"min_width": 13, "no_wrap": True}, {"overflow": "fold"})
 
 
 _FEWEST, _USUAL = 4, 6
@@ -120,43 +100,43 @@ def result_report(result: lpmert.Result, *, verbose: bool = False) -> str:
     unit = result.unit or LOSS
     good = result.status.proved and not result.warnings
     weights = _weights({"weight": result}, result, verbose)
-    return joined(weights, labelled(costs(result, unit)), verdict_line(result.message, good))
+    return joined(weights, labelled(tables.costs(result, unit)), verdict_line(result.message, good))
 
 
 def check_report(check: lpmert.Check, *, verbose: bool = False) -> str:
     """Return a check as text: both weights, both losses or the bound, the verdict; verbose: as in `result_report`."""
     best = check.optimum
     unit = best.unit or LOSS
-    facts = [*figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
-    facts += [] if best.status.proved else bound(best, unit)
+    facts = [*tables.figures(check, unit), ("optimum" if best.status.proved else "best found", unit.text(best.loss))]
+    facts += [] if best.status.proved else tables.bound(best, unit)
     facts += [("worse by", _excess(check, unit) if check.loss > best.loss else ""), ("search", best.message)]
     weights: dict[str, lpmert.Result | lpmert.Check] = {"these weights": check}
     weights["better weights" if check.excess > 0 else "weights found"] = best
     good = check.excess == 0 and best.status.proved and check.inside and not (check.wins_by_ties or check.warnings)
-    verdict = verdict_line(check_verdict(check, unit), good)
+    verdict = verdict_line(tables.check_verdict(check, unit), good)
     return joined(_weights(weights, best, verbose), labelled(facts), verdict)
 
 
 def evaluation_report(found: lpmert.Evaluation, names: Sequence[str], weights: Sequence[float], unit: Unit) -> str:
-    facts = [*figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
+    facts = [*tables.figures(found, unit), ("margin", "" if found.margin is None else f"{found.margin:.4g}")]
     return joined(weights_table(names, {"weight": weights}, _USUAL), labelled(facts))
 
 
 def compared_report(comparison: lpmert.Comparison) -> str:
-    tables = [grid(table.heading, table.rows) for table in compared_tables(comparison)]
-    notes = "\n".join(map(visible, compared_notes(comparison)))
-    return joined(*tables, notes, verdict_line(compared_verdict(comparison), comparison.proved))
+    shown = [grid(table.heading, table.rows) for table in tables.compared_tables(comparison)]
+    notes = "\n".join(map(visible, tables.compared_notes(comparison)))
+    return joined(*shown, notes, verdict_line(tables.compared_verdict(comparison), comparison.proved))
 
 
 def tuned_report(tuned: lpmert.Tuned, *, verbose: bool = False) -> str:
-    optimum, costs = tuned.optimum, tuned_table(tuned)
-    both = {costs.heading[1]: optimum.weights.tolist(), AVERAGED: tuned.averaged.weights.tolist()}
+    optimum, costs = tuned.optimum, tables.tuned_table(tuned)
+    both = {costs.heading[1]: optimum.weights.tolist(), tables.AVERAGED: tuned.averaged.weights.tolist()}
     weights = weights_table(tuned.names, both, _USUAL)
     facts = [("search", optimum.message)]
     if verbose:
         facts += [("seed", str(tuned.seed)), ("signature", tuned.signature), ("seconds", _seconds(tuned.seconds))]
-    parts = [grid(costs.heading, costs.rows), "\n".join(tuned_notes(tuned)), labelled(facts)]
-    return joined(weights, *parts, verdict_line(tuned_verdict(tuned), True))
+    parts = [grid(costs.heading, costs.rows), "\n".join(tables.tuned_notes(tuned)), labelled(facts)]
+    return joined(weights, *parts, verdict_line(tables.tuned_verdict(tuned), True))
 
 
 def looped_report(looped: lpmert.Looped) -> str:

@@ -10,13 +10,13 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property, partial
 from pathlib import Path
 from textwrap import TextWrapper
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -26,7 +26,6 @@ from lpmert.limits import Interrupts, undone_by_abort
 from lpmert.quoting import LONGEST_MESSAGE, LOSS, WARNINGS, Unit, duration, percent, shortened, visible
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text as RichText
 
     from lpmert.errors import FloatArray
@@ -389,8 +388,11 @@ class ProgressLog:
 
 
 @contextmanager
-def live_view(time_limit: float | None = None, unit: Unit = LOSS) -> Iterator[Callback]:
-    """Give the block a callback of a search that shows how bound and incumbent approach each other."""
+def progress_shown(time_limit: float | None, unit: Unit = LOSS) -> Iterator[Callback]:
+    """Give the block a callback of a search that shows its progress: live on terminals, where they can, or a table."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield ProgressLog(time_limit, unit)
+        return
     from rich.console import Console
     from rich.live import Live
 
@@ -420,45 +422,28 @@ def live_view(time_limit: float | None = None, unit: Unit = LOSS) -> Iterator[Ca
             stop()
 
 
-def progress_shown(time_limit: float | None, unit: Unit = LOSS) -> AbstractContextManager[Callback]:
-    """Return a context whose value is a callback that shows progress: live on terminals, where they can, or a table."""
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return live_view(time_limit, unit)
-    return nullcontext(ProgressLog(time_limit, unit))
-
-
 def picture(
     progress: lpmert.Progress, first: lpmert.Progress, time_limit: float | None, columns: int, unit: Unit = LOSS
-) -> RenderableType:
-    """Return the live view of a search, a few lines of at most `columns`; first: the first report with a bound."""
-    from rich.console import Group
-    from rich.text import Text
+) -> RichText:
+    """Return the live view of a search, four lines of at most `columns`; first: the first report with a bound.
 
-    clock = duration(progress.seconds) + (f" of {duration(time_limit)}" if time_limit else "")
-    counts = {"nodes": progress.nodes, "open": progress.open_nodes} | ({"LPs": progress.lps} if progress.lps else {})
-    lines = [
-        Text.assemble((clock, "cyan"), "  ", progress.phase),
-        _gap_bar(progress, first, columns, unit),
-        Text("  ".join(f"{_short(count)} {name}" for name, count in counts.items())),
-        Text(HOW_TO_STOP, style="dim"),
-    ]
-    for line in lines:
-        line.no_wrap, line.overflow = True, "ellipsis"
-    return Group(*lines)
-
-
-def _gap_bar(progress: lpmert.Progress, first: lpmert.Progress, columns: int, unit: Unit) -> RichText:
-    """Return bound, loss and gap, and a bar between them: the share of the first gap that is closed."""
+    A bar between bound and loss shows the share of the first gap that is closed.
+    """
     from rich.text import Text
 
     least, best, gap = _figures(progress, unit)
-    if progress.lower_bound is None or first.lower_bound is None:
-        return Text.assemble(f"{visible(unit.name)} ", (best, "yellow"), "  no bound")
-    reach, rest = first.loss - first.lower_bound, progress.loss - progress.lower_bound
-    width = max(0, min(BAR_WIDTH, columns - len(f"{least}  {best}  gap {gap}")))
-    left = math.ceil(width * (rest / reach if 0.0 < rest < reach else float(rest > 0.0)))
-    closed, still_open = ("━" * (width - left), "green"), ("─" * left, "dim")
-    return Text.assemble((least, "green"), " ", closed, still_open, " ", (best, "yellow"), f"  gap {gap}")
+    bar: list[Any] = [f"{visible(unit.name)} ", (best, "yellow"), "  no bound"]
+    if progress.lower_bound is not None and first.lower_bound is not None:
+        reach, rest = first.loss - first.lower_bound, progress.loss - progress.lower_bound
+        width = max(0, min(BAR_WIDTH, columns - len(f"{least}  {best}  gap {gap}")))
+        left = math.ceil(width * (rest / reach if 0.0 < rest < reach else float(rest > 0.0)))
+        ends = ("━" * (width - left), "green"), ("─" * left, "dim")
+        bar = [(least, "green"), " ", *ends, " ", (best, "yellow"), f"  gap {gap}"]
+    clock = duration(progress.seconds) + (f" of {duration(time_limit)}" if time_limit else "")
+    counts = f"{_short(progress.nodes)} nodes  {_short(progress.open_nodes)} open"
+    counts += f"  {_short(progress.lps)} LPs" if progress.lps else ""
+    lines: list[Any] = [(clock, "cyan"), f"  {progress.phase}\n", *bar, f"\n{counts}\n", (HOW_TO_STOP, "dim")]
+    return Text.assemble(*lines, no_wrap=True, overflow="ellipsis")
 
 
 class Stages:

@@ -352,15 +352,9 @@ def compare(
     that method, --set METHOD.NAME=VALUE for one of those compared. WEIGHTS are as for `lpmert check`: numbers, pairs,
     or a file of this or another tool.
 
-    For each method, the table shows: the mean loss of its runs and the best one; Delta (greatest minus least) and S
-    (standard deviation); how far the best run is above the optimum, or above its bound; the mean loss on held-out
-    lists; p, the p-value of the difference between its best run and that of the first method (on held-out lists if
-    there are any); the median time of a run. Columns without figures are left out.
-
-    --cv N fits every method and the optimum to all lists but one fold of N, and decodes that fold; --repeat does so
-    again with other folds. The searches for the optimum share --time-limit. A second table shows the loss on these
-    lists, the cross-validated loss, the share of it by which the former is too low (optimism), and the difference from
-    the first method, with intervals of 95 % and p-values that allow for overlapping splits.
+    The first table is about these lists; with --cv, a second one compares losses on unseen lists. docs/comparators.md
+    and docs/unseen.md explain their columns; those without figures are left out. The searches for the optimum of --cv
+    share --time-limit.
 
     The exit code is 3 if a limit stopped the search for the optimum, or the memory limit stopped the comparison. DATA
     is as for `lpmert solve`. Lattices are used with all their paths; most methods need lists, which --n-best extracts.
