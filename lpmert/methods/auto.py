@@ -129,14 +129,24 @@ def _plan(form: Canonical) -> tuple[str, str, str]:
     return "cells", "choices", "there are few features and many lists"
 
 
-class BoundProgress:
-    """The bound of a search by its effort: marks (effort, bound), each at 1.5 times the effort of the one before."""
+class Paced:
+    """A search and its bound by its effort: marks (effort, bound), each at 1.5 times the effort of the one before."""
 
     def __init__(self, search: Engine) -> None:
-        self.effort = 0.0
-        self.marks = [(0.0, search.lower_bound)]
+        self.search, self.effort = search, 0.0
+        self._marks = [(0.0, search.lower_bound)]
 
-    def effort_left(self, bound: int, cost: int) -> float | None:
+    def advance(self) -> float:
+        """Advance the search by a slice, and return the effort that is charged for it."""
+        before = self.search.effort
+        self.search.advance()
+        charged = max(_LEAST_TURN, self.search.effort - before)
+        self.effort += charged
+        if self.effort >= 1.5 * self._marks[-1][0]:
+            self._marks.append((self.effort, self.search.lower_bound))
+        return charged
+
+    def effort_left(self, cost: int) -> float | None:
         """Return the effort until the bound reaches a cost, extrapolated from its recent pace.
 
         The pace is that of the last half of the effort, or of the last three quarters if that is faster: if many nodes
@@ -145,8 +155,9 @@ class BoundProgress:
         """
         if self.effort < _HEAD_START:
             return None
+        bound = self.search.lower_bound
         starts = (
-            next(mark for mark in reversed(self.marks) if n * mark[0] <= self.effort or not mark[0]) for n in (2, 4)
+            next(mark for mark in reversed(self._marks) if n * mark[0] <= self.effort or not mark[0]) for n in (2, 4)
         )
         paces = [(bound - before) / (self.effort - effort) for effort, before in starts if bound > before]
         return (cost - bound) / max(paces) if paces else None
@@ -170,8 +181,7 @@ class Portfolio(Combined):
         root: bool = False,
     ) -> None:
         super().__init__(incumbent)
-        self._engines, self._start_second = [first], start_second
-        self._progress = [BoundProgress(first)]
+        self._paced, self._start_second = [Paced(first)], start_second
         self._improver, self._root = improver, root
         self._balance = self._effort = 0.0
 
@@ -198,7 +208,7 @@ class Portfolio(Combined):
 
     @property
     def _searches(self) -> list[Engine]:
-        return self._engines
+        return [one.search for one in self._paced]
 
     def state(self) -> Mapping[str, Any]:
         return {"searches": [search.state() for search in self._searches]}
@@ -210,49 +220,40 @@ class Portfolio(Combined):
         for search, stored in zip(self._searches, state["searches"], strict=True):
             if stored:
                 search.restore(stored)
-        self._progress = [BoundProgress(search) for search in self._searches]
+        self._paced = [Paced(search) for search in self._searches]
 
     def _add_second(self) -> None:
         if self._start_second is not None:
-            self._engines.append(self._start_second())
-            self._progress.append(BoundProgress(self._engines[1]))
+            self._paced.append(Paced(self._start_second()))
 
     @property
     def _share_of_second(self) -> float:
-        (first, second), (progress, second_progress) = self._engines, self._progress
-        cost, bound, second_bound = self.incumbent.cost, first.lower_bound, second.lower_bound
-        early = second.early
-        if early and second_progress.effort < _HEAD_START:
+        first, second = self._paced
+        cost, bound, second_bound = self.incumbent.cost, first.search.lower_bound, second.search.lower_bound
+        early = second.search.early
+        if early and second.effort < _HEAD_START:
             return _GROUPS_BEGIN
-        leads = second_bound > bound
-        left, second_left = progress.effort_left(bound, cost), second_progress.effort_left(second_bound, cost)
+        left, second_left = first.effort_left(cost), second.effort_left(cost)
         if second_left is None:
             # The bound of `cells` rises slowly at first, that of `groups` fast: it reaches a bound soon or never.
-            to_catch_up = progress.effort_left(bound, second_bound)
-            far = to_catch_up is None or (first.early and to_catch_up > progress.effort)
-            return 0.5 if leads and far else _LEAST
+            to_catch_up = first.effort_left(second_bound)
+            far = to_catch_up is None or (first.search.early and to_catch_up > first.effort)
+            return 0.5 if second_bound > bound and far else _LEAST
         if left is None:
-            left = progress.effort  # a guess: as much again as it has taken without a rise
+            left = first.effort  # a guess: as much again as it has taken without a rise
         most = _MOST_FOR_GROUPS if early else 1.0 - _LEAST
         return min(most, max(_LEAST, left / ((left + second_left) or 1.0)))
 
     def advance(self) -> None:
         if self._improver is not None:
             self._improver.run(self._effort)
-        ahead = self._progress[0].effort
-        if len(self._engines) == 1 and ahead >= (_ROOT_AFTER if self._root else _HEAD_START):
+        ahead = self._paced[0].effort
+        if len(self._paced) == 1 and ahead >= (_ROOT_AFTER if self._root else _HEAD_START):
             self._add_second()
-        second = self._engines[1] if len(self._engines) > 1 else None
+        second = self._paced[1].search if len(self._paced) > 1 else None
         at_root = self._root and second is not None and second.nodes <= 1 and not second.finished
         share = 0.0 if second is None or ahead < _HEAD_START else self._share_of_second
         number = int(at_root or (share > 0.0 and self._balance >= 0.0))
-        search = self._searches[number]
-        before = search.effort
-        search.advance()
-        self._effort = max(_LEAST_TURN, search.effort - before)
+        self._effort = self._paced[number].advance()
         if not at_root:
             self._balance += (share - number) * self._effort
-        progress = self._progress[number]
-        progress.effort += self._effort
-        if progress.effort >= 1.5 * progress.marks[-1][0]:
-            progress.marks.append((progress.effort, search.lower_bound))

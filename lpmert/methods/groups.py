@@ -14,7 +14,7 @@ batches of its open nodes, as in `choices`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -42,25 +42,6 @@ from lpmert.search.method import Incumbent, Method, Search, Task
 from lpmert.workers import SERIAL, Pending, Workers, current_workers
 
 _BUDGET = 1_000_000  # budget of a descent for one sample of weights, as in `descend`; most descents end earlier
-
-
-def cheap_together(
-    canonical: Canonical, weights: FloatArray, parts: Sequence[IntArray], size: int, rng: np.random.Generator
-) -> FloatArray:
-    """Return the ends [P, d] of descents from weights [P, d], each on `size` random lists of a random part.
-
-    At random weights, a group looks more expensive than its optimum. The descents find weights at which some lists are
-    cheap together.
-    """
-    ends = weights.copy()
-    for row in ends:
-        checkpoint()
-        lists = parts[int(rng.integers(len(parts)))]
-        chosen = np.sort(rng.choice(lists, min(size, len(lists)), replace=False))
-        part, columns = canonical.part(chosen)
-        seed = int(rng.integers(1 << 32))
-        row[columns] = descend(*part.lists, seed=seed, initial=row[columns], starts=1, budget=_BUDGET)[1]
-    return ends
 
 
 CANDIDATES = 200  # candidates for the next list of a group: the most expensive lists left
@@ -210,21 +191,15 @@ def tree_of(excess: FloatArray, lists: IntArray, size: int) -> Group:
 class MinorantSearch(Combined):
     """A resumable search for a ratio metric: first over the additive costs of a minorant, then over the ratio itself.
 
-    start: starts the additive search. oracle_bound: see `Loss.oracle_bound`; for other searches over the same lists.
+    oracle_bound: see `Loss.oracle_bound`; for other searches over the same lists.
     """
 
     phase = "groups of lists"
     checkpointed = ("_height", "_costs", "oracle_bound")
 
-    def __init__(
-        self,
-        units: int,
-        canonical: Canonical,
-        incumbent: Incumbent,
-        start: Callable[[Canonical, Incumbent], Search],
-    ) -> None:
+    def __init__(self, settings: Groups, canonical: Canonical, incumbent: Incumbent) -> None:
         super().__init__(incumbent)
-        self._units, self._canonical, self._start = units, canonical, start
+        self._settings, self._canonical = settings, canonical
         lists, ratio = ratio_lists(canonical)
         self._kind = ratio.kind
         self._height, bound = oracle_height(lists, ratio, incumbent.weights)
@@ -232,12 +207,12 @@ class MinorantSearch(Combined):
         height = tight_oracle_height(lists, ratio, self._height, bound)
         self.oracle_bound = cost_of_height(canonical, ratio.kind, height)
         self._over_ratio: ChoicesSearch | None = None
-        self._inner: Search | None = None
+        self._inner: GroupedSearch | None = None
         relaxed = canonical.with_costs(self._costs)
         if relaxed.n_lists:
             below = Incumbent(relaxed.dearest, incumbent.weights, "")
             below.improve(relaxed.clear_cost(incumbent.weights)[0], incumbent.weights, "")
-            self._inner = start(relaxed, below)
+            self._inner = GroupedSearch(settings, relaxed, below)
 
     @property
     def finished(self) -> bool:
@@ -251,7 +226,7 @@ class MinorantSearch(Combined):
 
     @property
     def lower_bound(self) -> int:
-        height = self._height + (0 if self._inner is None else self._inner.lower_bound or 0)
+        height = self._height + (0 if self._inner is None else self._inner.lower_bound)
         bound = max(self.oracle_bound, cost_of_height(self._canonical, self._kind, height))
         if self._over_ratio is not None:
             bound = max(bound, self._over_ratio.lower_bound)
@@ -275,15 +250,14 @@ class MinorantSearch(Combined):
                 relaxed = self._canonical.with_costs(self._costs)
             except MethodError as error:  # only forged costs can be too large
                 raise ValueError(str(error)) from error
-            self._inner = self._start(relaxed, Incumbent.from_state(state["inner"]))
+            self._inner = GroupedSearch(self._settings, relaxed, Incumbent.from_state(state["inner"]))
             self._inner.restore(state["inner"]["search"])
         if state["over_ratio"] is not None:
             self._start_over_ratio().restore(state["over_ratio"])
 
     def _start_over_ratio(self) -> ChoicesSearch:
-        self._over_ratio = ChoicesSearch(
-            self._canonical, self.incumbent, units=self._units, oracle_bound=self.oracle_bound
-        )
+        units, bound = self._settings.units, self.oracle_bound
+        self._over_ratio = ChoicesSearch(self._canonical, self.incumbent, units=units, oracle_bound=bound)
         return self._over_ratio
 
     def advance(self) -> None:
@@ -334,11 +308,8 @@ class Groups(Method):
     takes_fractions = True
 
     def start(self, task: Task) -> GroupedSearch | MinorantSearch:
-        if task.canonical.additive:
-            return GroupedSearch(self, task.canonical, task.incumbent)
-        return MinorantSearch(
-            self.units, task.canonical, task.incumbent, lambda lists, start: GroupedSearch(self, lists, start)
-        )
+        kind = GroupedSearch if task.canonical.additive else MinorantSearch
+        return kind(self, task.canonical, task.incumbent)
 
 
 class GroupedSearch(Combined):
@@ -448,7 +419,10 @@ class GroupedSearch(Combined):
         if large and done < sample.shape[1]:
             count = min(sample.shape[1] - done, _SAMPLED_A_SLICE)
             weights = self._rng.normal(size=(count, canonical.n_features)) / self._spread
-            for k, row in enumerate(cheap_together(canonical, weights, large, size, self._rng), done):
+            for row in weights:
+                checkpoint()
+                self._make_some_cheap(row, large[int(self._rng.integers(len(large)))])
+            for k, row in enumerate(weights, done):
                 checkpoint()
                 sample[:, k] = canonical.costs[decode(canonical.features, canonical.offsets, row)]
             self._sampled += count
@@ -460,6 +434,13 @@ class GroupedSearch(Combined):
             self._root = trees[0] if len(trees) == 1 else Group(self._root.lists, tuple(trees))
         self._sample = np.empty((0, 0))
         self._waiting.extend(group for group in self._root.all() if not group.parts)
+
+    def _make_some_cheap(self, weights: FloatArray, lists: IntArray) -> None:
+        """Move random weights [D], at which groups look more expensive than they are, to where some lists are cheap."""
+        chosen = np.sort(self._rng.choice(lists, min(self._settings.size, len(lists)), replace=False))
+        part, columns = self._canonical.part(chosen)
+        seed = int(self._rng.integers(1 << 32))
+        weights[columns] = descend(*part.lists, seed=seed, initial=weights[columns], starts=1, budget=_BUDGET)[1]
 
     def _improve(self) -> None:
         self._descents.offer(self.incumbent.weights)
