@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from operator import index
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,8 @@ from lpmert.result import Limits, Result
 Number = TypeVar("Number")
 
 
-@runtime_checkable
-class WeightsSource(Protocol):
-    """An object that has weights for features, such as a file of weights that was read."""
-
-    def of_features(self, names: Sequence[str]) -> FloatArray:
-        """Return the weights [D] of these features, in this order; raises `DataError` if the names differ."""
-
-
-Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result | WeightsSource
-"""One number per feature: by name, in the order of the features, from a result or from a file of weights."""
+Weights: TypeAlias = Mapping[str, float] | Sequence[float] | FloatArray | Result
+"""One number per feature: by name, in the order of the features, or from a result."""
 
 
 def whole_number(value: object, what: str, least: int, error: type[LpmertError] = MethodError) -> int:
@@ -64,8 +56,7 @@ def are_texts_by_name(value: object) -> bool:
 
 def named_weights(weights: object, what: str = "weights") -> dict[str, float]:
     """Return weights that have names as a dictionary; raises `DataError` unless all are finite numbers by name."""
-    if not isinstance(weights, Mapping):
-        weights = getattr(weights, "by_name", weights)  # of results, and of files of weights
+    weights = getattr(weights, "by_name", weights)  # of results, and of files of weights
     if not isinstance(weights, Mapping) or not weights:
         raise DataError(f"{what} must be numbers by the names of the features; got {quoted(weights)}")
     names = [str(name) for name in weights]
@@ -74,10 +65,9 @@ def named_weights(weights: object, what: str = "weights") -> dict[str, float]:
 
 def weights_array(weights: object, names: Sequence[str], what: str = "weights") -> FloatArray:
     """Return weights [D] in the order of the features; raises `DataError` unless each has exactly one finite number."""
-    if isinstance(weights, WeightsSource):
-        return weights.of_features(names)
-    if isinstance(weights, Result):
-        weights = weights.by_name
+    if hasattr(weights, "of_features"):  # a file of weights
+        return np.asarray(weights.of_features(names))
+    weights = getattr(weights, "by_name", weights)
     if isinstance(weights, Mapping):
         weights = in_order(weights, names, what)
     if isinstance(weights, str | bytes) or not isinstance(weights, Sequence | np.ndarray):

@@ -446,14 +446,20 @@ class StartOptions:
 
 
 @dataclass(frozen=True)
-class Sources:
+class Unseen:
     heading = "Unseen lists"
 
     source: re.Pattern[str] | None = option(
         "REGEX", "In cross-validation, keep lists together if this matches the same text in their ids.", rare=True
     )
+    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
+    held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
 
-    def of(self, data: Data) -> list[str] | None:
+    def __post_init__(self) -> None:
+        if self.held_out_references and self.held_out is None:
+            raise click.UsageError("--held-out-references needs --held-out.")
+
+    def sources(self, data: Data) -> list[str] | None:
         """Return the source of each list; raises `click.BadParameter` if the pattern does not match an id."""
         if self.source is None:
             return None
@@ -462,22 +468,6 @@ class Sources:
             name = quoted(data.list_ids[found.index(None)])
             raise click.BadParameter(f"does not match the list id {name}.", param_hint="--source")
         return [match.group() for match in found if match]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    heading = "Unseen lists"
-
-    held_out: str | None = option("FILE", "Lists for comparison only; nothing is fitted to them.")
-    held_out_references: tuple[str, ...] = option("FILE", "References of --held-out.", default=(), rare=True)
-
-    def of(self, search: Search) -> Search | None:
-        """Return the options that read the held-out lists, `None` if there are none."""
-        if self.held_out is not None:
-            return search.held_out(self.held_out, self.held_out_references)
-        if self.held_out_references:
-            raise click.UsageError("--held-out-references needs --held-out.")
-        return None
 
 
 @dataclass
@@ -544,14 +534,16 @@ class Question:
 
 @contextmanager
 def asking(
-    search: Search, out: Output, *files: str | None, held_out: HeldOut | None = None, renews: Sequence[str | None] = ()
+    search: Search, out: Output, *files: str | None, unseen: Unseen | None = None, renews: Sequence[str | None] = ()
 ) -> Iterator[Question]:
     """Read the data, and let the block ask about them and deliver the answer; a signal ends the search, not the block.
 
     files: those that will be written, of which those in `renews` may be read before.
     """
     with out.opened(*files, renews=renews) as deliver, ExitStack() as searching:
-        aside = None if held_out is None else held_out.of(search)
+        aside = None
+        if unseen is not None and unseen.held_out is not None:
+            aside = search.held_out(unseen.held_out, unseen.held_out_references)
         start = time.perf_counter()
         data, others, others_unit = search.load(out), None, None
         if aside is not None:
@@ -609,7 +601,7 @@ def options_by_key(*classes: type) -> dict[str, click.Parameter]:
 def _problem(path: str) -> dict[str, Any]:
     """Return the options in a problem file by parameter; raises `DataError`, which names file and key."""
     document = options.read_toml(path)
-    found = options.values_of(document, options_by_key(ReadingWithTies, RegionOptions, HeldOut), path)
+    found = options.values_of(document, options_by_key(ReadingWithTies, RegionOptions, Unseen), path)
     if "data" not in document:
         raise lpmert.DataError('data is missing; name the files of the lists, data = "lists.tsv"', path=path)
     both = [name for name in COUNTED if name in document]

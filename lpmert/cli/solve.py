@@ -18,15 +18,14 @@ from lpmert.cli.options import given_weights, option, seed, time_limit, weights_
 from lpmert.cli.reports import Page, check_report, compared_report, evaluation_report, result_report, tuned_report
 from lpmert.cli.running import ExitCode, Output, WeightsOutput, naming, say
 from lpmert.cli.search import (
-    HeldOut,
     OneSearch,
     Question,
     Reading,
     ReadingWithTies,
     RegionOptions,
     ScaledSearch,
-    Sources,
     StartOptions,
+    Unseen,
     asking,
     command,
     configured,
@@ -205,8 +204,7 @@ class _SearchForOptimum(OneSearch):
 )
 def tune(
     search: _SearchForOptimum,
-    sources: Sources,
-    held_out: HeldOut,
+    unseen: Unseen,
     page: Page,
     out: WeightsOutput,
     cv: int = option("N", "Number of folds of cross-validation.", options.PARTS, default=5),
@@ -221,8 +219,8 @@ def tune(
     The exit code is 3 if a limit stopped the search for the optimum. DATA is as for `lpmert solve`.
     """
 
-    with asking(search, out, page.report, held_out=held_out) as question:
-        groups = sources.of(question.data)
+    with asking(search, out, page.report, unseen=unseen) as question:
+        groups = unseen.sources(question.data)
         found = question.ask(lpmert.tune, held_out=question.held_out, groups=groups, folds=cv, quick=quick)
         optimum = replace(found.optimum, unit=question.unit)
         found = replace(found, optimum=optimum, held_out_unit=question.held_out_unit)
@@ -328,8 +326,7 @@ def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()
 def compare(
     search: _SearchForOptimum,
     start: StartOptions,
-    sources: Sources,
-    held_out: HeldOut,
+    unseen: Unseen,
     page: Page,
     out: Output,
     methods: tuple[str, ...] | None = option(
@@ -359,7 +356,7 @@ def compare(
     The exit code is 3 if a limit stopped the search for the optimum, or the memory limit stopped the comparison. DATA
     is as for `lpmert solve`. Lattices are used with all their paths; most methods need lists, which --n-best extracts.
     """
-    if sources.source is not None and cv is None:
+    if unseen.source is not None and cv is None:
         raise click.UsageError("--source needs --cv.")
     compared: dict[str, lpmert.methods.Method] = {}
     for name in dict.fromkeys(methods or (DEFAULT_ON_LATTICES if search.whole else DEFAULT_METHODS)):
@@ -367,7 +364,7 @@ def compare(
     if search.time_limit is None:
         search = replace(search, time_limit=OPTIMUM_SECONDS)
 
-    with asking(search, out, page.report, held_out=held_out) as question:
+    with asking(search, out, page.report, unseen=unseen) as question:
         names, unit, held_out_unit = question.data.names, question.unit, question.held_out_unit
         found = question.ask(
             lpmert.compare,
@@ -381,7 +378,7 @@ def compare(
             time_limit=run_time_limit,
             cv=cv,
             repeat=repeat,
-            groups=sources.of(question.data),
+            groups=unseen.sources(question.data),
             on_run=partial(_print_run, out, unit, held_out_unit),
         )
         if not found.methods:
