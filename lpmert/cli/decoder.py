@@ -392,7 +392,6 @@ def _searched(
 
 
 def _best(problem: lpmert.Problem, starts: Sequence[FloatArray]) -> FloatArray | None:
-    """Return the weights with the least loss among those that are inside the region and not all 0."""
     usable = [start for start in starts if start.any() and problem.inside(problem.checked_weights(start))]
     return min(usable, key=lambda start: problem.evaluate(start).loss, default=None)
 

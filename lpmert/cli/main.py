@@ -67,7 +67,6 @@ class Program(options.Command, click.Group):
                 formatter.write_dl([(name, COMMANDS[name].get_short_help_str()) for name in group])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and keep them for messages that repeat the command line."""
         ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
 

@@ -159,8 +159,6 @@ def _named(
 
 
 def _several(one: Callable[[str], tuple[str, Value]]) -> Callable[[str], dict[str, Value]]:
-    """Return a parser of items separated by commas to a dictionary; one: the parser of an item."""
-
     def parse(text: str) -> dict[str, Value]:
         return by_name([one(part) for part in text.split(",")])
 
@@ -256,7 +254,6 @@ def option(spec: str, help: str, type: Any = None, *, default: Any = None, rare:
 
 
 def argument(metavar: str, type: Any = PATH, **settings: Any) -> Any:
-    """Return the default of a parameter or field that states an argument, by default a file."""
     settings = {"metavar": metavar, "required": True, "type": type, **settings}
     return field(default=None, kw_only=True, metadata={_STATED: ((), False, settings)})
 

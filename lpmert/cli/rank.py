@@ -54,7 +54,6 @@ class _Documents:
         return self.qrels or self.data[0]
 
     def read(self) -> Any:
-        """Return the documents; raises `click.UsageError` if several runs come without grades."""
         from lpmert.formats.judged import named_runs
 
         names = ("query", "relevance", "features", "normalise", "missing")

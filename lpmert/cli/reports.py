@@ -34,7 +34,6 @@ Facts = Sequence[tuple[str, str]]
 
 
 def column(heading: str, values: Sequence[float], decimals: int = SHOWN_DECIMALS) -> list[str]:
-    """Return a heading and numbers below it, with aligned decimal points."""
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     form = "f" if not sizes or min(sizes) >= 10.0**-decimals else "e"
     return [heading, *(f"{value + 0.0:.{decimals}{form}}" for value in values)]

@@ -52,7 +52,6 @@ def open_streams() -> None:
 
 
 def width_of(stream: TextIO) -> int:
-    """Return the columns of a stream's terminal, or `UNLIMITED` if it is none."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or UNLIMITED if stream.isatty() else UNLIMITED
     except (OSError, ValueError, AttributeError):
@@ -60,7 +59,6 @@ def width_of(stream: TextIO) -> int:
 
 
 def wrapped(text: str, stream: TextIO) -> str:
-    """Return a text with lines that are too long for the terminal broken between words."""
     wrapper = TextWrapper(width_of(stream), break_long_words=False, break_on_hyphens=False)
     return "\n".join(line if len(line) <= wrapper.width else wrapper.fill(line) for line in text.split("\n"))
 
@@ -209,7 +207,6 @@ class WeightsOutput(Output):
 
     @cached_property
     def like(self) -> WeightsFile | None:
-        """The content of `updated`; raises `DataError` if it has no weights."""
         from lpmert.formats.weights import read_weights
 
         return None if self.updated is None else read_weights(self.updated)
@@ -265,8 +262,6 @@ class WeightsOutput(Output):
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the process."""
-
     FINISHED = 0
     FAILED = 1
     WRONG_USAGE = 2  # click's code
@@ -338,7 +333,6 @@ BAR_WIDTH = 40  # width of the bar, if the terminal is wide enough
 
 
 def _short(count: int) -> str:
-    """Return a count as text, from ten millions on in millions."""
     return str(count) if count < 10_000_000 else f"{count / 1e6:.1f}M"
 
 
@@ -453,7 +447,6 @@ class Stages:
         self._out, self._last_line = out, time.perf_counter()
 
     def __call__(self, stage: str, done: int, parts: int | None) -> None:
-        """Report that `done` of so many parts are finished; parts: `None` if their number is unknown."""
         now = time.perf_counter()
         if now - self._last_line >= LINE_SECONDS:
             self._last_line = now

@@ -141,7 +141,6 @@ class Reading:
 
     @property
     def inputs(self) -> list[str]:
-        """All files that are read: DATA, and those that options name."""
         files = (self.data, self.references, self.statistics_file, self.losses.values())
         return [*(file for some in files for file in some), *filter(None, (self.text_file, self.symbols))]
 
@@ -271,7 +270,6 @@ class Reading:
 
     @cached_property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the format's reader."""
         found, settings = self.for_format(), self.settings_for(_METRIC)
         if self.references and settings:
             name = found.get(_METRIC) or self.in_format.metric
@@ -353,7 +351,6 @@ class RegionOptions:
     around: str | None = option("WEIGHTS", "Weights for --cosine; same syntax as `lpmert check --weights`.", rare=True)
 
     def region(self, names: Sequence[str]) -> lpmert.Region | None:
-        """Return the region of the weights of these features, `None` if it is not limited."""
         if not any((self.bounds, self.fix, self.nonnegative, self.linear, self.total is not None, self.around)):
             return None
         limits = {name: getattr(self, name) for name in ("nonnegative", "linear", "total", "cosine")}

@@ -72,7 +72,6 @@ def _rows(budget: int, size: int, most: int) -> int:
 
 
 def _totals(first: FloatArray, changes: FloatArray) -> FloatArray:
-    """Return the running totals [E + 1, ...] of `first` and the changes [E, ...]."""
     return np.cumsum(np.concatenate([first[None], changes]), axis=0)
 
 
@@ -329,7 +328,6 @@ class Material:
 
 
 def _same_direction(first: FloatArray, second: FloatArray) -> bool:
-    """Whether weights [D] equal others times a positive factor, up to rounding."""
     lengths = float(np.linalg.norm(first)), float(np.linalg.norm(second))
     return 0.0 not in lengths and bool(np.allclose(first / lengths[0], second / lengths[1], rtol=0.0, atol=_SAME))
 

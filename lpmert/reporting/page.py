@@ -210,7 +210,6 @@ def _page(material: Material, pairs: Sequence[tuple[str, str]] | None) -> str:
 
 
 def _picture(figure: Figure, words: str) -> dict[str, str]:
-    """Return a picture as a data URL, with a description in words."""
     return {"source": "data:image/svg+xml," + quote(pictures.svg(figure), safe=" /:;=,+()@!*?$"), "words": words}
 
 

@@ -149,7 +149,6 @@ def _tick_locator(figures: FloatArray | Sequence[FloatArray]) -> Any:
 
 
 def progress(result: Result, unit: Unit, width: float = 4.4, height: float = 2.6) -> Figure:
-    """Draw the best loss and the bound over the time of a search."""
     with _drawn(width, height, "seconds", unit.label, grid="y", legend=2) as (figure, axes):
         if not result.trace:
             return figure
@@ -369,7 +368,6 @@ def fusion(found: Fused) -> Figure:
 
 
 def front(found: Front, unit: Unit) -> Figure:
-    """Draw the least loss against the budget of the second sum, and the points of the front."""
     with _drawn(7.0, 3.6, f"{found.second}, sum at most", f"best {unit.label}", grid="both") as (figure, axes):
         points = found.points[::-1]
         sums, losses = [one.sums[found.second] for one in points], unit.figures(np.array([one.loss for one in points]))

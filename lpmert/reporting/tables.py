@@ -52,7 +52,6 @@ def bound(result: Result, unit: Unit) -> list[tuple[str, str]]:
 
 
 def costs(result: Result, unit: Unit) -> list[tuple[str, str]]:
-    """Return the loss of the best weights, the bound, and the second sum of a search within a budget."""
     sums = [(name, number(value)) for name, value in result.sums.items()]
     return [*figures(result, unit), *bound(result, unit), *sums]
 
