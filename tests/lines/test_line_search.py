@@ -183,7 +183,7 @@ def lists_of_costs(seed, **shape):
 
 
 def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
-    """Between the first events and after the last; `reporting/test_lines.py` holds their losses to decoding."""
+    """Between the first events and after the last; `reporting/test_pictures.py` holds their losses to decoding."""
     slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
     features, offsets = np.column_stack([-slopes * slopes, slopes]), np.array([0, len(slopes)])
     start, thresholds, leaving, entering = line_search(features, offsets, slopes.astype(int)).events(*AXES)
