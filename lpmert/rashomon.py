@@ -12,6 +12,7 @@ first. Without the box, four features would be out of reach.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 
 from lpmert.api import Searches, list_problem, many_searches
 from lpmert.errors import DataError, FloatArray, IntArray, LimitError, MethodError, RegionError
-from lpmert.limits import Deadline, told, within
+from lpmert.limits import Deadline, within
 from lpmert.metrics.base import Metric
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.nbest import NBest
@@ -225,7 +226,9 @@ def near_optimal(
             searches.tell(name, len(ranges), len(nbest.names))
             ranges.append(search.range(name, len(nbest.names) - len(ranges) + cones))
         box = np.array([one.possible for one in ranges]).T
-        divided = near_cones(problem, most, box, searches.deadline, searches.tell) if cones else None
+        divided = None
+        if cones:
+            divided = near_cones(problem, most, box, lambda *n: searches.over or searches.tell("cones", *n))
     seconds = searches.deadline.seconds
     return NearOptimal(search.optimum, most, search.scale, tuple(ranges), divided, search.complete, seconds)
 
@@ -361,16 +364,15 @@ def _check_cones(problem: Problem) -> None:
 def near_cones(
     problem: Problem,
     most: float,
-    box: FloatArray | None,
-    deadline: Deadline,
-    on_stage: OnStage | None = None,
+    box: FloatArray,
+    stop: Callable[[int, int], bool] = lambda *_: False,
     share: float = _OPEN,
     most_cones: int = _MOST_CONES,
 ) -> RashomonSet:
     """Return all weights with a loss of at most `most`, for a problem that passes `_check_cones`.
 
-    box [2, D]: lower and upper bounds on all such weights, up to a positive factor, which are equal for one weight;
-    `None` for all weights. share, most_cones: when to stop, see `_OPEN` and `_MOST_CONES`.
+    box [2, D]: lower and upper bounds on all such weights, up to a positive factor; without equal ones, all weights are
+    searched. stop: told how many cones were split, and the maximum. share, most_cones: see `_OPEN` and `_MOST_CONES`.
     """
     form = problem.canonical
     # costs are rounded by half a unit a list, before parallel lists were merged
@@ -381,11 +383,10 @@ def near_cones(
     basis = np.array([problem.to_caller(CanonicalWeights(axis)) for axis in np.eye(form.n_features)])
     # each canonical weight is one of the caller's, times a power of two
     columns = np.abs(basis).argmax(axis=1)
-    cones = None if box is None else _cones_of_ranges(box[:, columns] / basis[np.arange(len(columns)), columns])
-    start = np.array(list(covering_cones(form.n_features))) if cones is None else cones
+    start = _cones_of_ranges(box[:, columns] / basis[np.arange(len(columns)), columns])
     scale = np.abs(basis).sum(axis=1)
     search = _Division(form.by_cost, limit - rounding, min(limit + rounding, dearest), scale, start)
-    complete = search.run(share, most_cones, deadline, on_stage)
+    complete = search.run(share, most_cones, stop)
     inner, undecided = np.concatenate(search.inner), np.concatenate(search.open)
     unchanged = _unchanged(problem, np.concatenate([inner, undecided]), search.places)
     centre: dict[str, float] = {}
@@ -403,15 +404,15 @@ def near_cones(
     )
 
 
-def _cones_of_ranges(box: FloatArray) -> FloatArray | None:
-    """Return cones [n, d, d], each in one orthant, that cover a box [2, d].
+def _cones_of_ranges(box: FloatArray) -> FloatArray:
+    """Return cones [n, d, d], each in one orthant, that cover a box [2, d], or everything if a side is unbounded, or
+    none is fixed.
 
-    The box is rounded outwards: rays have entries of at most 1, with few binary places. `None` if the box is unbounded,
-    or no side is fixed.
+    The box is rounded outwards: rays have entries of at most 1, with few binary places.
     """
     fixed = np.flatnonzero((box[0] == box[1]) & (box[0] != 0.0))
     if not len(fixed) or not np.isfinite(box).all():
-        return None
+        return np.array(list(covering_cones(box.shape[1])))
     box = box / np.abs(box[0, fixed[0]])  # the fixed side becomes 1 or -1, then a power of two
     box = np.ldexp(box, -int(np.frexp(np.abs(box).max())[1]))
     low, high = (np.floor(np.ldexp(end, _BOX_PLACES)) - 1.0 for end in (box[0], -box[1]))
@@ -537,7 +538,7 @@ class _Division:
         widest = np.abs(unit[:, first] - unit[:, second]).sum(axis=2).argmax(axis=1)
         return first[widest], second[widest]
 
-    def run(self, share: float, most_cones: int, deadline: Deadline, on_stage: OnStage | None) -> bool:
+    def run(self, share: float, most_cones: int, stop: Callable[[int, int], bool]) -> bool:
         """Split cones until at most a share of what may be near-optimal is open; return whether that was reached."""
         nothing, rows = np.zeros(len(self._lists.rows), dtype=np.int64), np.arange(len(self._lists.rows))
         for rays in self._start:
@@ -545,9 +546,7 @@ class _Division:
         count = 0
         while self._waiting and self.left > share * (self.inside + self.left):
             _, cones = self._waiting[0]
-            if deadline.expired or count >= most_cones or cones.places >= _MOST_PLACES:
-                return False
-            if told(on_stage, "cones", count, most_cones):
+            if count >= most_cones or cones.places >= _MOST_PLACES or stop(count, most_cones):
                 return False
             self._waiting.popleft()
             count += len(cones.rays)

@@ -17,7 +17,6 @@ from searches import many_more
 import lpmert
 from lpmert import DataError, LimitError, MethodError, NBest, NearOptimal, Problem, RashomonSet, Region, Status
 from lpmert.errors import FloatArray
-from lpmert.limits import Deadline
 from lpmert.rashomon import _Precision, near_cones
 from lpmert.search.driver import Below, search_below
 
@@ -235,7 +234,7 @@ def _lists(seed: int, n_features: int, n_lists: int = 8, *, whole: bool = True) 
 def _set(lists: NBest, slack: float, region: Region | None = None, **settings: Any) -> tuple[float, RashomonSet]:
     """The largest near-optimal loss, and the set of all near-optimal weights, without the box of their ranges."""
     most = lpmert.minimize(lists, region=region).loss + slack
-    return most, near_cones(Problem(lists, region=region), most, None, Deadline(None), **settings)
+    return most, near_cones(Problem(lists, region=region), most, np.full((2, len(lists.names)), inf), **settings)
 
 
 @pytest.mark.parametrize("slack", [0.0, 2.0, 5.0, 1e9])
@@ -312,7 +311,7 @@ def test_cones_within_ranges_hold_all_near_optimal_weights(n_features: int, slac
     _assert_agrees(lists, near.most, found, np.random.default_rng(0).laplace(size=(40_000, n_features)))
     assert any(one.possible[0] < 0.0 < one.possible[1] for one in near.ranges) or n_features < 3
     if n_features < 4:
-        everywhere = near_cones(Problem(lists, region=scale.get("region")), near.most, None, Deadline(None))
+        everywhere = near_cones(Problem(lists, region=scale.get("region")), near.most, np.full((2, n_features), inf))
         assert (found.complete, everywhere.complete) == (True, True)
         assert max(found.share[0], everywhere.share[0]) <= min(found.share[1], everywhere.share[1]) + 1e-12
 
@@ -412,7 +411,7 @@ def test_scores_are_exact_while_sums_fit_in_53_bits_and_their_error_is_bounded_b
 def test_a_stopped_division_leaves_a_valid_set() -> None:
     lists = _lists(0, 3)
     whole = _set(lists, 2.0)[1]
-    for settings in ({"most_cones": 20}, {"on_stage": lambda _, done, of: (done > 100) + (of < 0)}):
+    for settings in ({"most_cones": 20}, {"stop": lambda done, of: done > 100 or of < 0}):
         found = _set(lists, 2.0, **settings)[1]
         assert not found.complete
         assert found.share[0] <= whole.share[1] + 1e-12

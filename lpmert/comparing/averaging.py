@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from lpmert.errors import FloatArray, IntArray
 from lpmert.limits import out_of_time, time_left
 from lpmert.lines import Clock, Losses, line_search, losses_of
 from lpmert.methods.direct_search import Och
-from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.metrics.base import AdditiveMetric, losses_of_totals
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem, Verdict
 from lpmert.model.problem import Problem
@@ -148,32 +147,23 @@ def average_weights(
 
 
 def loss_unit(problem: Problem, weights: CanonicalWeights) -> float:
-    """Return the mean |loss difference| of two hypotheses of a list, while all other lists choose by weights [d]."""
-    lists = problem.scaled(problem.as_given())
+    """Return the mean |loss difference| of two hypotheses of a list, while all other lists choose by weights [d].
+
+    For a metric that is not additive it is S times the difference in the loss of all lists.
+    """
+    lists, metric = problem.scaled(problem.as_given()), problem.metric
     chosen = lists.statistics[core.decode(lists.features, lists.offsets, weights)]
     mean, first = 0.0, 0
     for _, offsets, statistics in problem.blocks():
-        count = len(offsets) - 1
-        values = switched(problem.metric, statistics, offsets, chosen, first)
-        first += count
-        mean += (mean_difference(values, offsets) - mean) * (count / first)
+        sizes = np.diff(offsets)
+        if isinstance(metric, AdditiveMetric):
+            values = np.asarray(metric.losses(statistics), dtype=np.float64)
+        else:
+            others = np.repeat(chosen.sum(axis=0) - chosen[first : first + len(sizes)], sizes, axis=0)
+            values = len(chosen) * losses_of_totals(metric, others + statistics)
+        first += len(sizes)
+        mean += (mean_difference(values, offsets) - mean) * (len(sizes) / first)
     return mean
-
-
-def switched(
-    metric: Metric, statistics: FloatArray, offsets: IntArray, chosen: FloatArray, first: int = 0
-) -> FloatArray:
-    """Return the loss [m] after switching a single list to each of its hypotheses.
-
-    For an additive metric these are the losses of the hypotheses, for another one S times the loss of all lists.
-    statistics [m, K], offsets [s + 1]: of a block of lists that begins with the list `first`; chosen [S, K]: the
-    statistics of the current choice of all lists.
-    """
-    if isinstance(metric, AdditiveMetric):
-        return np.asarray(metric.losses(statistics), dtype=np.float64)
-    sizes = np.diff(offsets)
-    others = np.repeat(chosen.sum(axis=0) - chosen[first : first + len(sizes)], sizes, axis=0)
-    return len(chosen) * losses_of_totals(metric, others + statistics)
 
 
 def _walked(sphere: _Sphere, before: _Chain, steps: int, counted: bool) -> tuple[_Chain, FloatArray]:
@@ -272,18 +262,16 @@ MOST_CATALOGUES = 10  # maximum number of averages, each on lists extended by th
 ENOUGH = 0.1  # mean error of losses along the chains, in temperatures, up to which the lists are good enough
 
 
-def average_over_paths(
-    problem: LatticeProblem,
-    start: CanonicalWeights,
-    seed: int,
-    average: Callable[[Problem, CanonicalWeights, float], Average],
-) -> Average:
-    """Apply `average` to lists of paths, and extend them by the paths that win along its chains until they suffice.
+def average_around(problem: AnyProblem, start: CanonicalWeights, *, seed: int, **settings: Any) -> Average:
+    """Return the average of weights around `start` [d]; settings: of `average_weights`.
 
-    The unit of temperature is that of the paths that win near the start. Paths from regions that chains visit by
-    mistake would raise it, and let chains go even further. The result is not complete if the lists are still wrong
+    Of lattices, it is that of lists of paths, which are extended by the paths that win along the chains until they
+    suffice. The unit of temperature is that of the paths that win near the start. Paths from regions that chains visit
+    by mistake would raise it, and let chains go even further. The result is not complete if the lists are still wrong
     after `MOST_CATALOGUES` rounds.
     """
+    if isinstance(problem, Problem):
+        return average_weights(problem, start, seed=seed, **settings)
     pool, rng = Catalogue(problem), np.random.default_rng([seed, len(start)])
     caller = problem.to_caller(start)
     for verdict in _near(problem, start, rng):
@@ -291,7 +279,7 @@ def average_over_paths(
     lists = pool.as_lists()
     unit = loss_unit(lists, lists.to_canonical(caller))
     for _ in range(MOST_CATALOGUES):
-        found = average(lists, lists.to_canonical(caller), unit)
+        found = average_weights(lists, lists.to_canonical(caller), unit, seed=seed, **settings)
         settled = found.steps == 0 or not found.complete
         errors = [_error(problem, lists, pool, state) for state in found.states if not (settled or out_of_time())]
         if len(errors) == len(found.states) and not settled:
@@ -346,21 +334,6 @@ def found_by_lines(
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         return problem.to_caller(first_on_lattices(problem, seed, initial).weights)
     return CallerWeights(solve(Och(), problem, limits, seed=seed, initial_weights=initial_weights).weights)
-
-
-def average_around(
-    problem: AnyProblem,
-    start: CanonicalWeights,
-    *,
-    seed: int,
-    chains: int = CHAINS,
-    on_steps: OnSteps = lambda *_: None,
-) -> Average:
-    """Return the average of weights around `start` [d]; see `average_weights` and `average_over_paths`."""
-    on_lists = partial(average_weights, seed=seed, chains=chains, on_steps=on_steps)
-    if isinstance(problem, LatticeProblem):
-        return average_over_paths(problem, start, seed, on_lists)
-    return on_lists(problem, start)
 
 
 @dataclass(frozen=True)

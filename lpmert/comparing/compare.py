@@ -28,7 +28,6 @@ from lpmert.comparing.cross_validation import (
     corrected_error,
     data_of,
     interval_of,
-    like,
     one_thread,
     shares,
     summed,
@@ -226,10 +225,9 @@ class Refits:
 def fit_and_judge(refits: Refits, task: tuple[int, int]) -> Named:
     """Return a run of every source for a repetition and fold, without its choices on the training lists."""
     repetition, fold = task
-    held_out, seed = refits.split.of_lists(repetition) == fold, refits.split.seed + repetition
-    problem, data = refits.problem, data_of(refits.problem)
+    seed = refits.split.seed + repetition
     with one_thread():
-        problems = like(problem, data.restrict(~held_out), problem.region), like(problem, data.restrict(held_out))
+        problems = refits.split.divided(refits.problem, fold, repetition)
         found = [(one.name, one.run(*problems, seed, refits.limits, None)) for one in refits.sources]
         if refits.solver is not None:
             start = CallerWeights(best_of(run for _, run in found).weights) if found else None

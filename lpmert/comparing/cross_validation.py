@@ -236,6 +236,11 @@ class Split:
         """Return the fold [S] of each list."""
         return self.of_groups(repetition)[self.group]
 
+    def divided(self, problem: AnyProblem, fold: int, repetition: int = 0) -> tuple[AnyProblem, AnyProblem]:
+        """Return the problem on the lists outside a fold, in its region, and that on the lists of the fold."""
+        held_out, data = self.of_lists(repetition) == fold, data_of(problem)
+        return like(problem, data.restrict(~held_out), problem.region), like(problem, data.restrict(held_out))
+
 
 def folds_of(count: int, folds: int, seed: int) -> IntArray:
     """Return the random fold of each of so many lists or groups; folds differ in size by one at most."""
@@ -250,9 +255,8 @@ def cross_validated(
     In the fits of the folds, line searches stand in for the search for the optimum, and a single chain for several. The
     workers of the call fit the folds.
     """
-    fold, folds = split.of_lists(), split.folds
-    workers, parts = current_workers(), []
-    shared = workers.share((problem, fold, split.seed))
+    fold, folds, workers, parts = split.of_lists(), split.folds, current_workers(), []
+    shared = workers.share((problem, split))
     with one_thread():
         pending = [workers.submit(_fitted_without, shared, number, deadline.left) for number in range(folds)]
         for number, one in enumerate(pending, 1):
@@ -266,17 +270,15 @@ def cross_validated(
     return estimate_of(problem.metric, decoded[0], decoded[1], split.group, folds)
 
 
-def _fitted_without(shared: tuple[AnyProblem, IntArray, int], number: int, left: float | None) -> list[FloatArray]:
+def _fitted_without(shared: tuple[AnyProblem, Split], number: int, left: float | None) -> list[FloatArray]:
     """Fit weights to all lists outside a fold; return the statistics [s, K] that both choose on the lists of the fold.
 
-    shared: the problem on all lists, the fold [S] of each list, and the seed. left: seconds.
+    shared: the problem on all lists, and the folds. left: seconds.
     """
-    problem, fold, seed = shared
-    data, held_out = data_of(problem), fold == number
+    problem, split = shared
     with one_thread(), within(left).running() as deadline:
-        training = like(problem, data.restrict(~held_out), problem.region)
-        found = fit(training, seed, deadline.left, chains=1)
-        judge = like(problem, data.restrict(held_out))
+        training, judge = split.divided(problem, number)
+        found = fit(training, split.seed, deadline.left, chains=1)
         return [chosen_statistics(judge, one) for one in found[:2]]
 
 

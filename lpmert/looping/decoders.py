@@ -81,15 +81,6 @@ class Decoder(Protocol):
         """
 
 
-def check_decoder(decoder: object, what: str) -> None:
-    """Raise `DecoderError` unless an object has a method `decode`; what: the name of the argument."""
-    if isinstance(decoder, type | bytes | bytearray) or not callable(getattr(decoder, "decode", None)):
-        raise DecoderError(
-            f"{what} must be an object with a method decode, such as an lpmert.Worker or an lpmert.Command, not "
-            f"{quoted(decoder)}"
-        )
-
-
 def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) -> Decoded:
     """Return the outputs of a decoder, with the features in the order of `names`.
 
@@ -100,29 +91,26 @@ def checked(decoded: object, names: Sequence[str], ids: Sequence[str] | None) ->
         raise DecoderError(f"decode must return an lpmert.Decoded, not {quoted(decoded)}")
     if not isinstance(decoded.lists, NBest):
         raise DecoderError(f"the lists of an lpmert.Decoded must be an lpmert.NBest, not {quoted(decoded.lists)}")
-    if decoded.own is not None and not are_texts_by_name(decoded.own):
-        raise DecoderError(
-            f"own of an lpmert.Decoded must be texts by the names of lists, or None, not {quoted(decoded.own)}"
-        )
-    lists = decoded.lists
+    lists, own = decoded.lists, decoded.own
+    if own is not None and not are_texts_by_name(own):
+        raise DecoderError(f"own of an lpmert.Decoded must be texts by the names of lists, or None, not {quoted(own)}")
     if {*lists.names} != {*names}:
         raise DecoderError(
             f"the weights are for {listed(names)}, but the decoder's lists have the features {listed(lists.names)}"
         )
     if lists.names != tuple(names):
         lists = lists.select_features(names)
-    if decoded.own is not None:
+    if own is not None:
         if lists.texts is None:
             raise DecoderError("the decoder's own outputs are texts, but its lists have none; read them with texts")
-        stray = [one for one in lists.list_ids if one not in decoded.own]
-        if stray:
+        if stray := [one for one in lists.list_ids if one not in own]:
             raise DecoderError(f"list {quoted(stray[0])} is not among the decoder's own outputs")
     if ids is not None and {*decoded.ids} != {*ids}:
         before, now = dict.fromkeys(ids), dict.fromkeys(decoded.ids)
         missing, new = [one for one in before if one not in now], [one for one in now if one not in before]
         faults = [f"{what} {listed(found)}" for what, found in (("lacks", missing), ("has the new", new)) if found]
         raise DecoderError(f"the decoder's output {' and '.join(faults)}; it must decode the same inputs every time")
-    return Decoded(lists, decoded.own)
+    return Decoded(lists, own)
 
 
 def own_texts(decoded: Decoded) -> dict[str, str]:
@@ -146,10 +134,8 @@ def check_references(references: object) -> None:
         raise DataError(f"references must be texts by list, a file or several files, not {quoted(references)}")
 
 
-_LAST_LINES = 8
-_LAST_BYTES = 4096
-_BLOCK = 1 << 16
-_SHOWN = 80
+_LAST_LINES, _LAST_BYTES = 8, 4096  # of a program's messages
+_BLOCK, _SHOWN = 1 << 16, 80  # bytes read at once, and of a line in a message
 _GRACE_SECONDS = 5.0  # how long a program may take to end once its input is closed
 _LOOK_SECONDS = 0.2  # seconds between looks at the limits of the call while a program computes
 _MESSAGE_SECONDS = 1.0  # wait for last messages of a killed program: what left its group may keep the pipe open

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lpmert.api import settings_of
+from lpmert.api import many_searches
 from lpmert.comparing.cross_validation import repeats
 from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
 from lpmert.files import owned, read_text, write_text
 from lpmert.formats.tables import read_npz, write_npz
 from lpmert.formats.utterances import References, made_folder, references_by_list
 from lpmert.formats.weights import checked_region, given_weights
-from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, checkpoint, heeding, told, unheeded
-from lpmert.looping.decoders import Decoded, Decoder, check_decoder, check_references, checked, own_texts
+from lpmert.limits import OutOfTime, checkpoint, heeding, told, unheeded
+from lpmert.looping.decoders import Decoded, Decoder, check_references, checked, own_texts
 from lpmert.looping.pool import (
     Consistency,
     Pool,
@@ -48,8 +48,7 @@ from lpmert.model.region import Region
 from lpmert.quoting import Unit, counted, listed, quoted
 from lpmert.result import Weighted
 from lpmert.search.method import Method
-from lpmert.values import Weights, checked_limits, named_weights, real_number, whole_number
-from lpmert.workers import using_workers
+from lpmert.values import Weights, named_weights, real_number, whole_number
 
 _SETTINGS, _STEP, _DIGEST = "settings.json", "step", "sha256"
 
@@ -276,7 +275,9 @@ class Inputs:
     def __init__(
         self, decoder: Decoder, references: References | Sequence[Any] | None, metric: Any, n: int, *, held_out: bool
     ) -> None:
-        check_decoder(decoder, "held_out" if held_out else "decoder")
+        if isinstance(decoder, type | bytes | bytearray) or not callable(getattr(decoder, "decode", None)):
+            needs = "must be an object with a method decode, such as an lpmert.Worker or an lpmert.Command, not"
+            raise DecoderError(f"{'held_out' if held_out else 'decoder'} {needs} {quoted(decoder)}")
         check_references(references)
         self._name, self._where = ("held-out", ", held-out inputs") if held_out else ("decoded", "")
         self._decoder, self._n, self._references, self._named = decoder, n, references, metric
@@ -384,7 +385,7 @@ class Rounds:
                 self.warnings += repeats(held_out.decoded.lists, output.decoded.lists)
             new, hypotheses, agreement = self._merged(number, weights, output)
             # a method that does not minimise goes where it chooses
-            accepted = centre is None or not self.stepping.method.minimises or output.loss <= centre.loss
+            accepted = centre is None or not self.stepping.searches.method.minimises or output.loss <= centre.loss
             iteration = Iteration(
                 number=number,
                 weights=dict(weights),
@@ -442,7 +443,7 @@ class Rounds:
 
     def _step(self, number: int, start: Mapping[str, float], angle: float | None) -> Step:
         """Search the pool for the next weights, or take the step from the journal."""
-        method, searching = self.stepping.method, self.stepping.within(angle)
+        method, searching = self.stepping.searches.method, self.stepping.within(angle)
         if searching is not method:
             self.warnings.append(
                 f"iteration {number}: {method.name} cannot keep to an angle; {searching.name} searched within it"
@@ -594,9 +595,6 @@ def loop(
     most = real_number(search_seconds)
     if search_seconds is not None and (most is None or not most >= 0.0):
         raise MethodError(f"search_seconds must be a number of at least 0, or None; got {quoted(search_seconds)}")
-    solver, limits, seed = settings_of(method, search_seconds, memory_limit, jobs, seed)
-    if solver.remembers:
-        raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {solver.name}")
     iterations, patience = whole_number(iterations, "iterations", 1), whole_number(patience, "patience", 1)
     if resume and folder is None:
         raise DataError("resume needs the folder of the loop")
@@ -608,33 +606,31 @@ def loop(
     first = named_weights(given_weights(weights))
     if region is not None:
         check_first(first, region)
-    settings = {
-        "weights": first,
-        "n": n,
-        "method": solver.settings(),
-        "metric": None if metric is None else str(getattr(metric, "signature", metric)),
-        "region": None if region is None else region.signature,
-        "equal_words": equal_words,
-        "patience": patience,
-        "seed": seed,
-        "held_out": held_out is not None,
-        "references": inputs.digest,
-        "held_out_references": None if held_out_inputs is None else held_out_inputs.digest,
-    }
-    interrupts = Interrupts()
-    seconds = checked_limits(time_limit, None, None, None, None).time_limit
-    memory = None if limits.memory_limit is None else Allowance(limits.memory_limit)
-    deadline = Deadline(seconds, None, lambda: interrupts.pressed, memory)
     pool = Pool(equal_words)
-    journal = Journal(folder, settings, resume=resume)  # after all other checks, because it writes
-    stepping = Stepping(solver, region, limits, vector_of(first), seed)
-    rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
-    with interrupts, deadline.running(), heeding(), using_workers("threads", jobs):
+    with many_searches("a loop needs", method, time_limit, memory_limit, jobs, seed, "threads") as searches, heeding():
+        if searches.method.remembers:
+            raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {searches.method.name}")
+        settings = {
+            "weights": first,
+            "n": n,
+            "method": searches.method.settings(),
+            "metric": None if metric is None else str(getattr(metric, "signature", metric)),
+            "region": None if region is None else region.signature,
+            "equal_words": equal_words,
+            "patience": patience,
+            "seed": searches.seed,
+            "held_out": held_out is not None,
+            "references": inputs.digest,
+            "held_out_references": None if held_out_inputs is None else held_out_inputs.digest,
+        }
+        journal = Journal(folder, settings, resume=resume)  # after all checks, because it writes
+        stepping = Stepping(searches, most, region, vector_of(first))
+        rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
         try:
             rounds.run(first, iterations)
         except OutOfTime:
-            used_up = "the memory" if deadline.out_of_memory else "the time"
-            reason = "it was interrupted" if interrupts.pressed else f"{used_up} is used up"
+            used_up = "the memory" if searches.deadline.out_of_memory else "the time"
+            reason = "it was interrupted" if searches.interrupts.pressed else f"{used_up} is used up"
             if not rounds.done:
                 raise LimitError(f"{reason} before the first decoding was over") from None
             rounds.reason, rounds.finished = reason, False
@@ -652,6 +648,6 @@ def loop(
         reason=rounds.reason,
         finished=rounds.finished,
         warnings=tuple(rounds.warnings),
-        seed=seed,
+        seed=searches.seed,
         signature=json.dumps(settings),
     )

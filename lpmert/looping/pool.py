@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lpmert.api import Searches
 from lpmert.errors import DataError, FloatArray, RegionError
 from lpmert.limits import Deadline
 from lpmert.looping.decoders import Decoded, own_texts
@@ -19,8 +20,6 @@ from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.model.region import Region, limits_of
 from lpmert.quoting import listed, quoted
-from lpmert.result import Limits
-from lpmert.search.driver import solve
 from lpmert.search.incumbent import in_scale_of, normalised
 from lpmert.search.method import Method
 
@@ -246,21 +245,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Stepping:
-    """Makes steps by a method.
+    """Makes steps, each a search of at most so many seconds.
 
     first: the weights [D] of the first decoding, which set the scale. steps: those so far.
     """
 
-    method: Method
+    searches: Searches
+    seconds: float | None
     region: Region | None
-    limits: Limits
     first: FloatArray
-    seed: int
     steps: list[Step] = field(default_factory=list)
 
     def reason_to_stay(self, step: Step) -> str:
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
-        if not self.method.minimises:
+        if not self.searches.method.minimises:
             return f"the search ended at the same weights {where}"
         if step.proved:
             return f"no weights are better {where}"
@@ -269,7 +267,7 @@ class Stepping:
 
     def within(self, angle: float | None) -> Method:
         """Return the method that searches within an angle in degrees: `auto` if the own method cannot."""
-        return self.method if angle is None or self.method.takes_caps else Auto()
+        return self.searches.method if angle is None or self.searches.method.takes_caps else Auto()
 
     def step(self, lists: NBest, metric: Metric, start: FloatArray, angle: float | None) -> Step:
         """Search the lists of a pool from weights [D], within an angle in degrees if there is one."""
@@ -284,9 +282,10 @@ class Stepping:
             earlier.append(Iteration(normalised(vector_of(step.weights)), tuple(map(np.array, step.optima))))
         if isinstance(method, Stabilised):
             method = replace(method, earlier=earlier)
-        found = solve(method, problem, self.limits, None, self.seed, problem.checked_weights(start))
+        searches = replace(self.searches, method=method)
+        found = searches.solve(problem, None, problem.checked_weights(start), time_limit=self.seconds)
         weights, loss = problem.checked_weights(found.weights), found.loss
-        if not self.method.minimises:
+        if not self.searches.method.minimises:
             stays = bool(np.allclose(_direction(weights), _direction(start), rtol=0.0, atol=_SAME))
         else:  # with other weights that are equally good, the loop would wander
             stays = not loss < before

@@ -274,12 +274,12 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
     metric, start = metric_by_name("loss"), np.array([1.0, 0.3])
     seen = []
 
-    def on_lists(lists, begin, own):
+    def on_lists(lists, *settings, **more):
         seen.append(lists.nbest)
-        return average_weights(lists, begin, unit=own)
+        return average_weights(lists, *settings, **more)
 
-    canonical = problem.to_canonical(CallerWeights(start))
-    average = averaging.average_over_paths(problem, canonical, 0, on_lists)
+    monkeypatch.setattr(averaging, "average_weights", on_lists)
+    average = averaging.average_around(problem, problem.to_canonical(CallerWeights(start)), seed=0)
     won = seen[-1].dense_features(), seen[-1].offsets
     basis, scale = whitening(*won), unit(metric, seen[0].dense_features(), seen[0].offsets, seen[0].statistics, start)
     assert average.unit == pytest.approx(scale)
@@ -293,7 +293,6 @@ def test_in_the_plane_the_average_is_the_exact_mean_over_all_paths(seed, region,
     into_sphere = np.linalg.inv(basis)
     assert cosine(into_sphere @ found, into_sphere @ expected) == pytest.approx(1.0, abs=1e-7)
     assert (problem.inside(found, strictly=True), average.complete) == (True, True)
-    assert np.array_equal(average.weights, averaging.average_around(problem, canonical, seed=0).weights)
 
 
 def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
@@ -302,22 +301,23 @@ def test_winners_join_until_lists_are_right_where_chains_went(monkeypatch):
     start = problem.to_canonical(CallerWeights(np.array([1.0, 0.3, 1.0])))
     sizes = []
 
-    def on_lists(lists, begin, own):
+    def on_lists(lists, *settings, **more):
         sizes.append(lists.nbest.n_hypotheses)
-        found = average_weights(lists, begin, unit=own)
+        found = average_weights(lists, *settings, **more)
         for state in found.states[::10]:
             true = problem.decode(lists.to_caller(state)).loss
             wrong.append(abs(true - lists.evaluate(lists.to_caller(state)).loss) / found.temperature)
         return found
 
     wrong = []
-    average = averaging.average_over_paths(problem, start, 0, on_lists)
+    monkeypatch.setattr(averaging, "average_weights", on_lists)
+    average = averaging.average_around(problem, start, seed=0)
     assert average.complete
     assert sizes == sorted(sizes) != sizes[:1]
     rounds = np.array(wrong).reshape(len(sizes), -1).mean(axis=1)
     assert rounds[-1] <= 0.2 < rounds[0]
     monkeypatch.setattr(averaging, "MOST_CATALOGUES", 1)
-    assert not averaging.average_over_paths(problem, start, 0, on_lists).complete
+    assert not averaging.average_around(problem, start, seed=0).complete
 
 
 def test_lattices_are_tuned_and_what_is_told_is_what_decoding_gives():
