@@ -47,12 +47,11 @@ class Shared:
     value: Any
     place: Any = None
 
-
-def _alone(unit: Unit[T], shared: Shared, arguments: tuple[Any, ...]) -> Callable[[], T]:
-    """Return the call of a unit under the deadlines of the caller, with the worker itself as its only worker."""
-    context = copy_context()
-    context.run(_workers.set, SERIAL)
-    return partial(context.run, unit, shared.value, *arguments)
+    def call(self, unit: Unit[T], arguments: tuple[Any, ...]) -> Callable[[], T]:
+        """Return the call of a unit under the deadlines of the caller, with the worker itself as its only worker."""
+        context = copy_context()
+        context.run(_workers.set, SERIAL)
+        return partial(context.run, unit, self.value, *arguments)
 
 
 class Pending(Generic[T]):
@@ -60,16 +59,15 @@ class Pending(Generic[T]):
 
     def __init__(self, workers: Workers, unit: Unit[T], shared: Shared, arguments: tuple[Any, ...]) -> None:
         self._workers, self._work, self._deaths = workers, (unit, shared, arguments), 0
-        self._answer: list[T] = []
         self._future = workers.begin(*self._work)
 
     def done(self, seconds: float) -> bool:
         """Wait at most so long for the answer, or run the unit if the caller has to; return whether it is there."""
-        if self._answer:
-            return True
         if self._future is None:
-            self._answer.append(_alone(*self._work)())
-            return True
+            unit, shared, arguments = self._work
+            answer = shared.call(unit, arguments)()
+            self._future = Future()
+            self._future.set_result(answer)
         if not wait([self._future], seconds).done:
             if self._workers.absent():
                 self.give_up()
@@ -91,9 +89,7 @@ class Pending(Generic[T]):
         return False
 
     def answer(self) -> T:
-        if not self._answer:
-            self._answer.append(cast("Future[Any]", self._future).result())
-        return self._answer[0]
+        return cast("Future[T]", self._future).result()
 
     def wait(self) -> T:
         """Wait for the answer; raises `OutOfTime` at the deadline of the running call."""
@@ -112,7 +108,7 @@ class Pending(Generic[T]):
     def give_up(self) -> None:
         """Cancel the unit if it has not begun yet; its answer is not needed."""
         if self._future is not None:
-            self._workers.cancel(self._future)
+            self._future.cancel()
 
 
 class Workers:
@@ -142,21 +138,15 @@ class Workers:
         """Return the future of a unit, `None` if the caller has to run it."""
         return None
 
-    def cancel(self, future: Future[Any]) -> None:
-        future.cancel()
-
     def absent(self) -> bool:
         """Whether no workers are left to run the units."""
         return False
-
-    def close(self) -> None:
-        """Stop the workers; units for which no caller waits are dropped."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        """Stop the workers; units for which no caller waits are dropped."""
 
 
 class Threads(Workers):
@@ -167,9 +157,9 @@ class Threads(Workers):
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="lpmert")
 
     def begin(self, unit: Unit[Any], shared: Shared, arguments: tuple[Any, ...]) -> Future[Any]:
-        return self._pool.submit(_alone(unit, shared, arguments))
+        return self._pool.submit(shared.call(unit, arguments))
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -218,14 +208,12 @@ class Cluster(Workers):
             # The cluster computes the value, so it can do so again; scattered data would be lost with their worker.
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Sending large graph")  # it may have some megabytes
-                shared.place = self._client.submit(_itself, shared.value, pure=False)
-        task = self._client.submit(unit, shared.place, *arguments, pure=False)
-        future = _Delivered(task)
-        self._client.loop.add_callback(_deliver, self._client, task, future)
+                shared.place = self._client.submit(lambda value: value, shared.value, pure=False)
+        task, loop = self._client.submit(unit, shared.place, *arguments, pure=False), self._client.loop
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda done: loop.add_callback(task.cancel) if done.cancelled() else None)
+        loop.add_callback(_deliver, self._client, task, future)
         return future
-
-    def cancel(self, future: Future[Any]) -> None:
-        self._client.loop.add_callback(cast("_Delivered", future).task.cancel)
 
     def absent(self) -> bool:
         now = time.monotonic()
@@ -239,7 +227,7 @@ class Cluster(Workers):
         self._alone = alone
         return alone
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close(timeout=_CONNECT_SECONDS)
 
     def _running(self) -> bool:
@@ -256,44 +244,29 @@ class Cluster(Workers):
         return found
 
 
-class _Delivered(Future[Any]):
-    """A future that `_deliver` completes, of a task in the cluster."""
-
-    def __init__(self, task: Any) -> None:
-        super().__init__()
-        self.task = task
-        self.set_running_or_notify_cancel()
-
-
 async def _deliver(client: Any, task: Any, future: Future[Any]) -> None:
-    """Pass the answer or error of a task on to a future.
+    """Pass the answer or error of a task on to a future, unless that is cancelled.
 
     Dask's own executor is not reliable if the worker that holds an answer dies while it is fetched: it takes the answer
     for an error, or never completes the future.
     """
     try:
-        answer = await client.gather(task, asynchronous=True)
+        answer, trouble = await client.gather(task, asynchronous=True), None
     except BaseException as error:  # noqa: BLE001 - passed on to the waiting caller
-        future.set_exception(error)
-    else:
-        future.set_result(answer)
+        answer, trouble = None, error
+    if future.set_running_or_notify_cancel():
+        future.set_result(answer) if trouble is None else future.set_exception(trouble)
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-class PerThread(Generic[T]):
+class PerThread(threading.local, Generic[T]):
     """A value that each thread makes once, such as work space; it is not sent to other processes."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
+    own: T | None = None
 
     def get(self, make: Callable[[], T]) -> T:
-        own: T | None = getattr(self._local, "own", None)
-        if own is None:
-            own = self._local.own = make()
-        return own
+        if self.own is None:
+            self.own = make()
+        return self.own
 
     def __reduce__(self) -> tuple[type[PerThread[T]], tuple[()]]:
         return PerThread, ()

@@ -10,9 +10,8 @@
 // answer, the search pauses in the state `asking` until exact arithmetic answers.
 #pragma once
 
-#include "binding.hpp"
 #include "least_norm.hpp"
-#include "packing.hpp"
+#include "node.hpp"
 
 namespace lpmert {
 

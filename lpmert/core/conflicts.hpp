@@ -10,7 +10,6 @@
 
 #include "box.hpp"
 #include "cone.hpp"
-#include "propagation.hpp"
 
 namespace lpmert::cells {
 

@@ -288,8 +288,7 @@ void bind_lists(nb::module_& module) {
 
 using Bind = void(nb::module_&);
 
-Bind bind_lattice, bind_least_norm, bind_line_search, bind_lists, bind_ranking, bind_ratio, bind_reading, bind_searches,
-    bind_sparse;
+Bind bind_lattice, bind_line_search, bind_lists, bind_ranking, bind_reading, bind_searches, bind_sparse;
 
 }  // namespace lpmert
 
@@ -303,7 +302,7 @@ NB_MODULE(_core, module) {
     } catch (const std::bad_alloc&) {
     }
     module.attr("INFINITE_COST") = INFINITE_COST;
-    for (const auto bind : {bind_lists, bind_ratio, bind_ranking, bind_lattice, bind_least_norm, bind_searches,
-                            bind_line_search, bind_reading, bind_sparse})
+    for (const auto bind :
+         {bind_lists, bind_ranking, bind_lattice, bind_searches, bind_line_search, bind_reading, bind_sparse})
         bind(module);
 }

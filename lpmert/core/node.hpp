@@ -1,4 +1,7 @@
-// A node of the search over the weight space: a part of the space, the hypotheses that may still win in it, and bounds.
+// Open nodes of all searches as bytes, for queues, files and other machines; and the nodes of the search over the
+// weight space: a part of the space, the hypotheses that may still win in it, and bounds.
+//
+// Each kind of node lists its fields once, in `each_field(node, visit)`.
 //
 // The values of the hypotheses are stored in columns: one for each feature in a box (box.hpp), one for each ray in a
 // cone (cone.hpp). In boxes, a list with two hypotheses left becomes a pair, of which only the difference matters.
@@ -8,6 +11,84 @@
 
 #include "binding.hpp"
 #include "lists.hpp"
+
+namespace lpmert {
+
+// The bytes of a node. Ascending row numbers are stored as a bit set where that is smaller.
+template <class Node>
+Bytes packed(const Node& node) {
+    Bytes bytes;
+    const auto append = [&](const void* items, std::size_t size) {
+        const auto* const first = static_cast<const std::uint8_t*>(items);
+        bytes.insert(bytes.end(), first, first + size);
+    };
+    const auto write = [&](const char*, const auto& field) {
+        using Field = std::decay_t<decltype(field)>;
+        if constexpr (std::is_class_v<Field>) {
+            using Item = typename Field::value_type;
+            std::size_t size = field.size();
+            if constexpr (std::is_same_v<Item, Row>) {
+                const bool bits = size > 0 && field[0] >= 0 && 8 * count(field) >= field.back() &&
+                                  std::adjacent_find(field.begin(), field.end(), std::greater_equal<>()) == field.end();
+                const std::size_t n_bits = bits ? static_cast<std::size_t>(field.back()) + 1 : 0;
+                append(&n_bits, sizeof n_bits);
+                if (bits) {
+                    Bytes set((n_bits - 1) / 8 + 1);
+                    for (const Row row : field) set[row / 8] = static_cast<std::uint8_t>(set[row / 8] | 1 << row % 8);
+                    return append(set.data(), set.size());
+                }
+            }
+            append(&size, sizeof size);
+            append(field.data(), size * sizeof(Item));
+        } else {
+            append(&field, sizeof field);
+        }
+    };
+    Node::each_field(node, write);
+    return bytes;
+}
+
+// Fill a node from bytes; raises ValueError if they are too few or too many.
+template <class Node>
+void unpack(Span<const std::uint8_t> bytes, Node& node) {
+    const std::uint8_t *next = bytes.begin(), *const end = bytes.end();
+    const auto take = [&](std::size_t count, std::size_t size) {
+        if (count > static_cast<std::size_t>(end - next) / size)
+            throw std::invalid_argument("an open node has too few bytes");
+        next += count * size;
+        return next - count * size;
+    };
+    const auto take_size = [&] {
+        std::size_t size = 0;
+        std::memcpy(&size, take(1, sizeof size), sizeof size);
+        return size;
+    };
+    const auto read = [&](const char*, auto& field) {
+        using Field = std::decay_t<decltype(field)>;
+        if constexpr (std::is_class_v<Field>) {
+            using Item = typename Field::value_type;
+            if constexpr (std::is_same_v<Item, Row>) {
+                if (const std::size_t n_bits = take_size(); n_bits > 0) {
+                    const std::uint8_t* const bits = take((n_bits - 1) / 8 + 1, 1);
+                    field.clear();
+                    for (std::size_t i = 0; i < n_bits; ++i)
+                        if (bits[i / 8] >> i % 8 & 1) field.push_back(static_cast<Row>(i));
+                    return;
+                }
+            }
+            const std::size_t size = take_size();
+            const std::uint8_t* const place = take(size, sizeof(Item));
+            field.resize(size);
+            if (size > 0) std::memcpy(field.data(), place, size * sizeof(Item));
+        } else {
+            std::memcpy(&field, take(1, sizeof field), sizeof field);
+        }
+    };
+    Node::each_field(node, read);
+    if (next != end) throw std::invalid_argument("an open node has too many bytes");
+}
+
+}  // namespace lpmert
 
 namespace lpmert::cells {
 
@@ -42,6 +123,9 @@ struct Columns {
     double* operator[](Index d) { return items.data() + d * n; }
     const double* operator[](Index d) const { return items.data() + d * n; }
 };
+
+// Pairs or rows in a block: the numbers computed for them stay in the fastest cache.
+inline constexpr Index PROPAGATION_BLOCK = 512;
 
 // Pointers to columns, one for each feature or ray.
 using View = std::vector<const double*>;
