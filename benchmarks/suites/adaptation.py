@@ -208,8 +208,8 @@ def _snapshots(nbest: NBest, kept: int) -> tuple[list[int], FloatArray]:
         path.append(path[-1] if same else search.weights.copy())
         return False
 
-    counters = MinimumSampleRisk(kept=kept).descend(search, record)
-    path = [*path[len(path) - counters["line_searches"] :], search.weights]  # one call before each line search
+    best, counters = MinimumSampleRisk(kept=kept).descend(search, record)
+    path = [*path[len(path) - counters["line_searches"] :], best]  # one call before each line search
     places = [k for k, row in enumerate(path) if k in (0, len(path) - 1) or row is not path[k - 1]]
     weights = np.array([path[k] for k in places])
     weights[:, base] = 1.0

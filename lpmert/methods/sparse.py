@@ -56,11 +56,12 @@ class SparseLists:
     """Lists with sparse features.
 
     by_feature [M, D]: features by column, in the lists in which they vary; the column of the base feature is empty.
-    numbers [M]: the list of each hypothesis. base [M]: the fixed base score. statistics [M, K]: summed for the metric.
-    losses [M]: the loss of each hypothesis by itself.
+    visits [D]: the number of these lists. numbers [M]: the list of each hypothesis. base [M]: the fixed base score.
+    statistics [M, K]: summed for the metric. losses [M]: the loss of each hypothesis by itself.
     """
 
     by_feature: csc_array
+    visits: IntArray
     offsets: IntArray
     numbers: IntArray
     base: FloatArray
@@ -85,18 +86,6 @@ class SparseLists:
         """Return the rows, ascending, and values of a feature's entries."""
         begin, end = self.by_feature.indptr[feature : feature + 2]
         return self.by_feature.indices[begin:end].astype(np.int64, copy=False), self.by_feature.data[begin:end]
-
-    def visited(self) -> IntArray:
-        """Return, for each feature [D], the number of lists in which it varies."""
-        starts, _, features = _runs(self.by_feature, self.numbers)
-        return np.bincount(features[starts], minlength=self.n_features)
-
-
-def _runs(columns: csc_array, numbers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return where the entries of a feature in a list begin, which are adjacent, and each entry's list and feature."""
-    lists = numbers[columns.indices]
-    features = np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
-    return np.flatnonzero(np.diff(lists, prepend=-1) | np.diff(features, prepend=-1)), lists, features
 
 
 def sparse_lists(nbest: NBest, metric: str | Metric | None, base: str | None) -> tuple[SparseLists, int]:
@@ -147,17 +136,16 @@ def _build(
     columns = csc_array(features)
     columns.sort_indices()
     numbers = list_numbers(offsets)
-    starts, lists, _ = _runs(columns, numbers)
-    sizes = np.diff(starts, append=columns.nnz)
-    varies = np.zeros(columns.nnz, dtype=np.bool_)
+    own, of = numbers[columns.indices], np.repeat(np.arange(columns.shape[1]), np.diff(columns.indptr))
+    starts = np.flatnonzero(np.diff(own, prepend=-1) | np.diff(of, prepend=-1))  # of the entries of a feature in a list
+    sizes, of, varies = np.diff(starts, append=columns.nnz), of[starts], np.zeros(len(starts), dtype=np.bool_)
     if columns.nnz:
         least, most = (bound.reduceat(columns.data, starts) for bound in (np.minimum, np.maximum))
-        varies = np.repeat((least < most) | (sizes < np.diff(offsets)[lists[starts]]), sizes)
-    for feature in frozen.tolist():
-        varies[columns.indptr[feature] : columns.indptr[feature + 1]] = False
-    ends = np.concatenate([[0], np.cumsum(varies, dtype=np.int64)])[columns.indptr]
-    by_feature = csc_array((columns.data[varies], columns.indices[varies], ends), shape=columns.shape)
-    return SparseLists(by_feature, offsets, numbers, base, statistics, own_losses(metric, statistics), metric)
+        varies = ((least < most) | (sizes < np.diff(offsets)[own[starts]])) & ~np.isin(of, frozen)
+    visits, kept = np.bincount(of[varies], minlength=columns.shape[1]), np.repeat(varies, sizes)
+    ends = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[columns.indptr]
+    by_feature = csc_array((columns.data[kept], columns.indices[kept], ends), shape=columns.shape)
+    return SparseLists(by_feature, visits, offsets, numbers, base, statistics, own_losses(metric, statistics), metric)
 
 
 def rows_of(matrix: csr_array | csc_array) -> core.SparseRows:
@@ -447,14 +435,12 @@ class MinimumSampleRisk(Trainer):
 
     def learn(self, lists: SparseLists, seed: int, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
         del seed
-        search = SparseLineSearch(lists)
-        counters = self.descend(search, expired)
-        return search.weights, counters
+        return self.descend(SparseLineSearch(lists), expired)
 
-    def descend(self, search: SparseLineSearch, expired: Callable[[], bool]) -> dict[str, int]:
-        """Select features and search along them until `expired`, called before each search, is true; return counts."""
-        visited = search.lists.visited()
-        features = np.argsort(-visited, kind="stable")[: np.count_nonzero(visited)][: self.considered]
+    def descend(self, search: SparseLineSearch, expired: Callable[..., bool]) -> tuple[FloatArray, dict[str, int]]:
+        """Select features and search along them until `expired`, called before each search, is true."""
+        lists = search.lists
+        features = np.argsort(-lists.visits, kind="stable")[: np.count_nonzero(lists.visits)][: self.considered]
         if self.kept is not None:
             tried = try_each(search, features, self.smoothing, expired)
             features = features[select(*tried, self.kept, alpha=self.alpha)]
@@ -473,7 +459,6 @@ class MinimumSampleRisk(Trainer):
             if search.loss >= best:
                 break
             best, best_weights = search.loss, search.weights.copy()
-        search.weights = best_weights
-        search.refresh()
-        trained = int(np.count_nonzero(search.weights))
-        return {"selected": len(features), "trained": trained, "line_searches": searches, "rounds": rounds}
+        trained = int(np.count_nonzero(best_weights))
+        counted = {"selected": len(features), "trained": trained, "line_searches": searches, "rounds": rounds}
+        return best_weights, counted

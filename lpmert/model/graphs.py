@@ -211,7 +211,7 @@ def numbered_words(
     return np.array([number_of[word] for word in words], dtype=np.int32), tuple(known_words)
 
 
-def ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -> IntArray:
+def _ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, who: str) -> IntArray:
     """Return a topological rank of each node; raises `DataError`, naming the nodes, if there is a cycle."""
     import networkx as nx
 
@@ -223,8 +223,7 @@ def ranks_of(sources: IntArray, targets: IntArray, n_nodes: int, list_id: str) -
     except nx.NetworkXUnfeasible as error:
         cycle = [u for u, _ in nx.find_cycle(graph)]
         shown = " -> ".join(map(str, [*cycle, cycle[0]]))
-        cycle_found = f"the links make a cycle, {shown}; a lattice has none: unfold it"
-        raise DataError(f"lattice {quoted(list_id)}: {cycle_found}") from error
+        raise DataError(f"{who}: the links make a cycle, {shown}; remove it, or unfold it") from error
     ranks = np.empty(n_nodes, dtype=np.int64)
     ranks[order] = np.arange(n_nodes)
     return ranks
@@ -362,19 +361,19 @@ def _sorted_links(
 
     Nodes are renumbered from 0 in topological order. Links into one node keep their order.
     """
-    n_nodes = int(max(sources.max(), targets.max())) + 1
-    start = _outer_node(start, n_nodes, targets, sources, "start", list_id)
-    end = _outer_node(end, n_nodes, sources, targets, "end", list_id)
+    n_nodes, who = int(max(sources.max(), targets.max())) + 1, f"lattice {quoted(list_id)}"
     rank = np.arange(n_nodes)
     if (sources >= targets).any():
-        rank = ranks_of(sources, targets, n_nodes, list_id)
+        rank = _ranks_of(sources, targets, n_nodes, who)
+    start = _outer_node(start, n_nodes, sources, targets, "start", who)
+    end = _outer_node(end, n_nodes, targets, sources, "end", who)
     order = np.argsort(rank[targets], kind="stable")
     ends, last = rank[np.stack([sources[order], targets[order]])] - rank[start], int(rank[end] - rank[start])
     between = (ends[0] >= 0) & (ends[1] <= last)
     order, ends = order[between], ends[:, between]
     useful = _useful(ends[0], np.zeros_like(order), ends[1], last)
     if start == end or not useful.any():
-        raise DataError(f"lattice {quoted(list_id)} has no path from node {start} to node {end}; leave it out")
+        raise DataError(f"{who} has no path from node {start} to node {end}; leave it out")
     ends = ends[:, useful]
     kept = np.zeros(last + 1, dtype=bool)
     kept[ends] = True
@@ -388,19 +387,16 @@ def _useful(sources: IntArray, seconds: IntArray, targets: IntArray, last: int) 
     return np.isfinite(core.Links(first, second, third, max(last, 0) + 1).best_through(np.zeros(len(sources))))
 
 
-def _outer_node(node: int | None, n_nodes: int, inner: IntArray, others: IntArray, what: str, list_id: str) -> int:
-    """Return the node if it is not `None`, or else the only node of `others` that is not in `inner`."""
+def _outer_node(node: int | None, n_nodes: int, nodes: IntArray, inner: IntArray, what: str, who: str) -> int:
+    """Return the node if it is not `None`, or else the only one of the nodes that is not inner; there is no cycle."""
     if node is not None:
         if node >= n_nodes:
-            raise DataError(f"lattice {quoted(list_id)} has no node {node}, its {what}; the largest is {n_nodes - 1}")
+            raise DataError(f"{who} has no node {node}, its {what}; the largest is {n_nodes - 1}")
         return node
-    found = np.setdiff1d(others, inner)
-    if len(found) == 1:
-        return int(found[0])
-    if len(found) == 0:
-        ranks_of(*(others, inner) if what == "start" else (inner, others), n_nodes, list_id)  # names the cycle
-    both = f"nodes {found[0]} and {found[1]} could both be its {what}"
-    raise DataError(f"lattice {quoted(list_id)}: {both}; give {what}s")
+    first, *others = np.setdiff1d(nodes, inner).tolist()
+    if others:
+        raise DataError(f"{who}: nodes {first} and {others[0]} could both be its {what}; give {what}s")
+    return int(first)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -558,21 +554,15 @@ def _sorted_edges(
 
     Node 0 stands for no tail. Of an edge with more than two tails, all but the last are joined by links with edge -1.
     """
-    own_heads = [int(heads[edge]) for edge in edges]
-    if goal is None:
-        below = {node for edge in edges for node in tails[edge]}
-        goals = sorted(set(own_heads) - below)
-        if len(goals) != 1:
-            shown = "none of the heads is no tail" if not goals else f"{goals[0]} and {goals[1]} could both be"
-            raise DataError(f"hypergraph {quoted(list_id)}: {shown} the goal; give goals")
-        goal = goals[0]
-    n_nodes = 1 + max([goal, *own_heads, *(node for edge in edges for node in tails[edge])])
-    pairs = [(node, head) for edge, head in zip(edges, own_heads, strict=True) for node in tails[edge]]
-    lower, upper = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    rank = ranks_of(lower, upper, n_nodes, list_id)
+    who, own_heads = f"hypergraph {quoted(list_id)}", heads[edges.start : edges.stop]
     into: dict[int, list[int]] = {}
-    for edge, head in zip(edges, own_heads, strict=True):
+    for edge, head in zip(edges, own_heads.tolist(), strict=True):
         into.setdefault(head, []).append(edge)
+    pairs = [(node, head) for head, entering in into.items() for edge in entering for node in tails[edge]]
+    lower, upper = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    n_nodes = 1 + int(max(own_heads.max(), lower.max(initial=0)))
+    rank = _ranks_of(lower, upper, n_nodes, who)
+    goal = _outer_node(goal, n_nodes, own_heads, lower, "goal", who)
     links: list[tuple[int, int, int, int]] = []
     new: dict[int, int] = {}
     last = 0
@@ -591,6 +581,6 @@ def _sorted_edges(
     table = np.array(links, dtype=np.int64).reshape(-1, 4)
     table = table[_useful(table[:, 0], table[:, 1], table[:, 2], last)]
     if not len(table):
-        raise DataError(f"hypergraph {quoted(list_id)} has no derivation of node {goal}; leave it out")
+        raise DataError(f"{who} has no derivation of node {goal}; leave it out")
     table[:, :3] = np.searchsorted(np.unique(np.append(table[:, :3], 0)), table[:, :3])
     return table
