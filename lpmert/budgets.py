@@ -120,10 +120,11 @@ def within_budget(
     """
     budget = finite_number(most, "a budget")
     with many_searches("budgets need", method, time_limit, memory_limit, jobs, seed, backend) as searches:
-        sums = _Sums(searches, nbest, second, name, metric, region)
-        search = _BudgetSearch(sums, sums.second.floor(Fraction(repr(budget))), budget)
-        found, reached = search.run(callback)
-    if reached <= search.budget:
+        problem = list_problem(nbest, metric, "first", region, searches.needs)
+        sums = _Sums(searches, problem, second, name, budget)
+        whole = sums.second.floor(Fraction(repr(budget)))
+        found, reached = sums.search(whole, callback)
+    if reached <= whole:
         return found
     limit, least = f"{sums.name} to {number(budget)}", number(found.sums[sums.name])
     if found.status is Status.OPTIMAL:
@@ -198,10 +199,10 @@ def pareto(
     complete, least = False, None
     settings = method, time_limit, memory_limit, jobs, seed, backend, on_point
     with many_searches("a front needs", *settings, proofs=True) as searches:
-        sums = _Sums(searches, nbest, second, name, metric, region)
+        sums = _Sums(searches, list_problem(nbest, metric, "first", region, searches.needs), second, name)
         first = last = budget = sums.second.largest
         while not (complete or searches.over):
-            found, reached = _BudgetSearch(sums, budget).run()
+            found, reached = sums.search(budget)
             if reached <= budget:
                 front.append(found)
                 last = reached
@@ -254,63 +255,57 @@ class _Integers:
 
 
 class _Sums:
-    """The lists, with the loss and the second number of each hypothesis as integers."""
+    """The loss and a second number of each hypothesis as integers; searches for the least loss within budgets.
+
+    limit: the caller's budget. For a front there is none, and of the weights with the least loss those with the least
+    second sum are sought: the second sum counts as less than one unit of the loss.
+    """
 
     def __init__(
-        self, searches: Searches, nbest: NBest, second: str | ArrayLike, name: str, metric: Any, region: Region | None
+        self, searches: Searches, problem: Problem, second: str | ArrayLike, name: str, limit: float | None = None
     ) -> None:
-        problem = list_problem(nbest, metric, "first", region, searches.needs)
         if problem.losses is None:
             raise MetricError(
                 f"a budget needs a loss that is a sum over lists, which metric {quoted(problem.metric.name)} is not"
             )
-        self.searches, self.problem = searches, problem
-        self.name, values = column_of(nbest, second, name)
-        self.loss = _Integers(problem.losses, nbest.offsets, "the loss")
-        self.second = _Integers(values, nbest.offsets, self.name)
+        self._searches, self._problem, self._limit = searches, problem, limit
+        self.name, values = column_of(problem.nbest, second, name)
+        self.loss = _Integers(problem.losses, problem.nbest.offsets, "the loss")
+        self.second = _Integers(values, problem.nbest.offsets, self.name)
+        self._factor = self.second.largest + 1 if limit is None else 1
+        largest = (self.loss.largest + 1) * self._factor - 1
+        if max(largest, self.second.largest).bit_length() > _MOST_BITS:
+            raise MetricError(
+                f"loss and {self.name} have too many digits for proofs about both: in steps of their last digits, the "
+                f"sums can differ by at most 2**{_MOST_BITS}, for a front multiplied with each other; round them"
+            )
+        self._losses = self.loss.whole * self._factor + (self.second.whole if limit is None else 0)
+        self._unit = math.ldexp(WITHIN, -largest.bit_length())
 
-    def problem_on(self, metric: Any, *columns: IntArray) -> Problem:
+    def _problem_on(self, metric: Any, *columns: IntArray) -> Problem:
         """Return the problem with these columns as statistics."""
-        nbest, statistics = self.problem.nbest, np.column_stack(columns).astype(np.float64)
+        nbest, statistics = self._problem.nbest, np.column_stack(columns).astype(np.float64)
         lists = NBest(nbest.features, nbest.offsets, statistics, nbest.names, nbest.list_ids, copy=False)
-        return Problem(lists, metric, region=self.problem.region)
+        return Problem(lists, metric, region=self._problem.region)
 
     def least_second(self) -> int | None:
         """Return the least second sum of any weights, as an integer; `None` if it was not proved in time."""
-        found = self.searches.solve(self.problem_on(None, self.second.whole))
+        found = self._searches.solve(self._problem_on(None, self.second.whole))
         return int(found.loss) if found.status is Status.OPTIMAL else None
 
+    def search(self, budget: int, callback: Callback | None = None) -> tuple[Result, int]:
+        """Search for the least loss with a second sum of at most `budget`, an integer.
 
-class _BudgetSearch:
-    """One search for the least loss with a second sum of at most `budget`, an integer.
-
-    limit: the caller's number that the budget stands for. For a point of a front there is none, and of the weights with
-    the least loss those with the least second sum are sought: the second sum counts as less than one unit of the loss.
-    """
-
-    def __init__(self, sums: _Sums, budget: int, limit: float | None = None) -> None:
-        self._sums, self.budget, self._limit = sums, budget, limit
-        loss, second = sums.loss, sums.second
-        self._factor = second.largest + 1 if limit is None else 1
-        largest = (loss.largest + 1) * self._factor - 1
-        if max(largest, second.largest).bit_length() > _MOST_BITS:
-            raise MetricError(
-                f"loss and {sums.name} have too many digits for proofs about both: in steps of their last digits, the "
-                f"sums can differ by at most 2**{_MOST_BITS}, for a front multiplied with each other; round them"
-            )
-        self._losses = loss.whole * self._factor + (second.whole if limit is None else 0)
-        self._unit = math.ldexp(WITHIN, -largest.bit_length())
+        Returns the best weights found, and their second sum as an integer, which may exceed the budget.
+        """
+        given, searches, limit = self._problem, self._searches, self._limit
         # no weights keep to a budget below 0: then the excess over 0 is minimised
-        beyond = math.ldexp(0.5, -max(1, second.largest).bit_length())
-        self._metric = Budget(float(max(0, budget)), self._unit, beyond)
-
-    def run(self, callback: Callback | None = None) -> tuple[Result, int]:
-        """Return the best weights found, and their second sum as an integer, which may exceed the budget."""
-        sums, searches, limit = self._sums, self._sums.searches, self._limit
-        problem = sums.problem_on(self._metric, self._losses, sums.second.whole)
+        beyond = math.ldexp(0.5, -max(1, self.second.largest).bit_length())
+        metric = Budget(float(max(0, budget)), self._unit, beyond)
+        problem = self._problem_on(metric, self._losses, self.second.whole)
         report = None if callback is None else lambda progress: callback(self._progress(progress))
         least = seconds = None
-        if self.budget == 0 and searches.method.proves:
+        if budget == 0 and searches.method.proves:
             seconds = searches.deadline.share(2.0)
             least = self._least_of_cheapest(seconds)
         found = searches.solve(problem, report, time_limit=seconds, target=least)
@@ -320,14 +315,13 @@ class _BudgetSearch:
                 attained = problem.attains(CallerWeights(found.weights), problem.canonical.cost_of_loss(found.loss))
                 status = Status.OPTIMAL if attained and not problem.inexact else Status.OPTIMAL_TO_TOLERANCE
             found = replace(found, lower_bound=bound, status=status)
-        at = sums.problem.evaluate(found.weights)
-        reached = int(sums.second.whole[sums.problem.nbest.rows_of(at.selection)].sum())
-        second = float(sums.second.value(reached))
-        region, constraint = dict(found.region), f"second:{sums.name}"
+        at = given.evaluate(found.weights)
+        reached = int(self.second.whole[given.nbest.rows_of(at.selection)].sum())
+        second = float(self.second.value(reached))
+        limits, constraint = dict(found.region), f"second:{self.name}"
         if limit is not None:
-            constraint = f"budget:{sums.name}<={limit!r}"
-            region[f"{sums.name} <= {number(limit)}"] = limit - second
-        signature = f"{sums.problem.metric.signature}|{constraint}"
+            constraint = f"budget:{self.name}<={limit!r}"
+            limits[f"{self.name} <= {number(limit)}"] = limit - second
         lower = None if found.lower_bound is None else min(at.loss, self._loss_of(found.lower_bound))
         result = replace(
             found,
@@ -335,18 +329,18 @@ class _BudgetSearch:
             score=at.score,
             lower_bound=at.loss if found.status is Status.OPTIMAL else lower,
             statistics=at.statistics,
-            signature=found.signature.replace(problem.metric.signature, signature),
-            fingerprint=sums.problem.fingerprint,
-            region=region,
-            sums={sums.name: second},
+            signature=found.signature.replace(metric.signature, f"{given.metric.signature}|{constraint}"),
+            fingerprint=given.fingerprint,
+            region=limits,
+            sums={self.name: second},
             trace=tuple(
                 (seconds, None if bound is None else self._loss_of(bound), self._loss_of(loss))
                 for seconds, bound, loss in found.trace
                 if loss <= WITHIN
             ),
-            warnings=sums.problem.data_warnings,
-            rates=sums.problem.rates(at.loss),
-            unit=sums.problem.unit,
+            warnings=given.data_warnings,
+            rates=given.rates(at.loss),
+            unit=given.unit,
         )
         return result, reached
 
@@ -356,19 +350,17 @@ class _BudgetSearch:
         It is the optimum of lists with these hypotheses alone: weights within the budget choose the same from both
         (R7). Prices alone would have to grow without end, because such weights lie near an edge of the weight space.
         """
-        lists = self._sums.problem.nbest
-        rows = np.flatnonzero(self._sums.second.whole == 0)
-        losses = self._losses[rows].astype(np.float64)
-        offsets = np.searchsorted(rows, lists.offsets)
+        lists = self._problem.nbest
+        rows = np.flatnonzero(self.second.whole == 0)
+        losses, offsets = self._losses[rows].astype(np.float64), np.searchsorted(rows, lists.offsets)
         cheapest = NBest(lists.features[rows], offsets, losses, lists.names, lists.list_ids)
-        problem = Problem(cheapest, region=self._sums.problem.region)
-        bound = self._sums.searches.solve(problem, time_limit=seconds).lower_bound
+        bound = self._searches.solve(Problem(cheapest, region=self._problem.region), time_limit=seconds).lower_bound
         return None if bound is None else min(WITHIN, math.ceil(bound) * self._unit)
 
     def _loss_of(self, loss: float) -> float:
         """Return the caller's loss, rounded down, for a loss of the search or a bound on it: the next integer."""
         whole = math.ceil(Fraction(min(loss, WITHIN)) / Fraction(self._unit)) // self._factor
-        exact = self._sums.loss.value(min(whole, self._sums.loss.largest))
+        exact = self.loss.value(min(whole, self.loss.largest))
         nearest = float(exact)
         return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 

@@ -7,6 +7,7 @@ measurement, see `docs/unseen.md`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -214,23 +215,20 @@ class _Walks:
 
     def walk(self, count: int, on_steps: OnSteps) -> bool:
         """Take so many steps in each chain; return false if time runs out or `on_steps` stops the chains."""
-        goals = [taken + count for taken in self._taken]
-        units = [self._submit(number, goal) for number, goal in enumerate(goals)]
-        stopped = False
-        while self._taken != goals:
-            for number in [number for number, goal in enumerate(goals) if self._taken[number] < goal]:
-                if stopped or not units[number].in_time():
-                    for pending in units:
-                        pending.give_up()
-                    return False
-                self._chains[number], path = units[number].answer()
-                if self._taken[number] >= self._burn_in:
-                    self._paths[number].append(path)
-                self._taken[number] += len(path)
-                if self._taken[number] < goals[number]:
-                    units[number] = self._submit(number, goals[number])
-                stopped = bool(on_steps(self.steps, sum(goals)))
-        return not stopped
+        goal, stopped = self._taken[0] + count, False
+        units = deque((number, self._submit(number, goal)) for number in range(len(self._chains)))
+        while units and not stopped and units[0][1].in_time():
+            number, unit = units.popleft()
+            self._chains[number], path = unit.answer()
+            if self._taken[number] >= self._burn_in:
+                self._paths[number].append(path)
+            self._taken[number] += len(path)
+            if self._taken[number] < goal:
+                units.append((number, self._submit(number, goal)))
+            stopped = bool(on_steps(self.steps, goal * len(self._chains)))
+        for _, unit in units:
+            unit.give_up()
+        return not (units or stopped)
 
     def _submit(self, number: int, goal: int) -> Pending[tuple[_Chain, FloatArray]]:
         taken = self._taken[number]
