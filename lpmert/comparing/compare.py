@@ -296,7 +296,7 @@ def compare(
     weights: Mapping[str, Weights | str | Path] | None = None,
     callables: Mapping[str, Callable[[Material, int], Weights]] | None = None,
     initial_weights: Weights | str | Path | None = None,
-    optimum: str | Method | Result | None = "auto",
+    optimum: str | Method | None = "auto",
     optimum_limits: Limits | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
@@ -331,9 +331,8 @@ def compare(
         Functions that take the lists and a seed and return weights.
     initial_weights : mapping or sequence of numbers, Result, str or Path, optional
         Start of the methods that start from weights.
-    optimum : str, method, Result or None
-        The method that searches for the optimum at the end, from the best weights found; or the result of `minimize` on
-        these lists.
+    optimum : str, method or None
+        The method that searches for the optimum at the end, from the best weights found.
     optimum_limits : Limits, optional
         Limits of that search; 60 seconds by default.
     time_limit : float, optional
@@ -408,13 +407,7 @@ def compare(
     if not compared:
         raise MethodError("nothing to compare; give at least one method")
     fixed = [one.name for one in compared if one.settings == "weights"]
-    known = optimum if isinstance(optimum, Result) else None
-    if known and (known.fingerprint != problem.fingerprint or f"|{problem.signature}|" not in known.signature):
-        raise DataError(
-            "the given optimum is for other lists, another metric or another region; give one found for "
-            "these, or a method that finds it"
-        )
-    solver = None if optimum is None or isinstance(optimum, Result) else method_of(optimum)
+    solver = None if optimum is None else method_of(optimum)
     at_most = optimum_limits or Limits(time_limit=OPTIMUM_SECONDS)
     at_most = at_most if most is None else replace(at_most, memory_limit=most)
     signature = f"{problem.signature}|seeds:{seed}..{seed + seeds - 1}|replications:{REPLICATIONS}"
@@ -427,6 +420,7 @@ def compare(
         signature += f"|folds:{split.folds}x{split.repetitions}"
         refits = Refits(problem, split, [one for one in compared if one.name not in fixed], solver, limits, at_most)
         refits.check()
+    known: Result | None = None
     runs: dict[str, list[Run]] = {}
     of_folds: dict[str, list[Run]] = {}
     with Interrupts() as interrupts, using_workers(checked_backend(backend), jobs):

@@ -99,7 +99,7 @@ def test_methods_are_named_after_their_settings_and_run_once_if_nothing_is_rando
     ({"jobs": 0}, MethodError, "jobs"),
     ({"held_out": random_nbest(kind="f1")}, DataError, "held-out lists have statistics"),
     ({"held_out": random_nbest(dimension=2)}, DataError, "no feature 'feature3'"),
-    ({"optimum": minimize(random_nbest(9))}, DataError, "other lists"),
+    ({"optimum": minimize(random_nbest(9))}, MethodError, "a method must be one of"),
     ({"optimum": "best"}, MethodError, "no method 'best'"),
     ({"methods": {"x": Stabilised(earlier=[])}, "cv": 2}, MethodError, "continues from what earlier runs left"),
     ({"methods": {"optimum": Och()}, "cv": 2}, MethodError, "name of the optimum"),
