@@ -84,7 +84,6 @@ class Reading:
     by_position: bool = _of_texts("", "Match references by position: line 1 to list 0, and so on.", default=False)
 
     statistics_file: tuple[str, ...] = _of_format("FILE", "Moses: file with statistics, one per list file.", default=())
-    drop_texts: bool = _of_format("", "Moses: drop the texts.", default=False)
     last_field: bool = _of_format("", "Moses: the last field holds the statistics.", default=False)
     scores: tuple[str, ...] = _of_format(
         "FILE", "Mert: file with scores, one per data file. ESPnet: scores to read.", default=()

@@ -61,7 +61,6 @@ def read_moses(
     statistics_file: Paths = (),
     last_field: bool = False,
     statistics: Sequence[str] | None = None,
-    drop_texts: bool = False,
     group: bool = False,
     counted: bool | None = False,
 ) -> NBest:
@@ -83,13 +82,13 @@ def read_moses(
     if statistics_files and len(statistics_files) != len(files):
         counts = f"{len(files)} files of lists and {len(statistics_files)} of statistics"
         raise DataError(f"{counts}; give one for each", path=files[0])
-    reader = _Reader(group, keep_texts=bool(counted) or not drop_texts)
+    reader = _Reader(group)
     for path, beside in zip_longest(files, statistics_files):
         if beside is None:
             reader.add(path, _last_field if last_field else _labelled if counted is False else _uncounted)
             continue
         rows = placed_lines(beside)
-        reader.add(path, partial(_of_next_row, rows, beside), beside=True)
+        reader.add(path, partial(_of_next_row, rows, beside), blocks=False)
         for place, _ in rows:
             raise place.error(f"more lines than {path}")
     return reader.nbest(statistics)
@@ -135,34 +134,27 @@ StatisticsOf = Callable[[_Line], Statistics]
 
 
 class _Reader:
-    """Collects the lists of one or more files; group: lines of a list may lie apart."""
-
-    def __init__(self, group: bool, *, keep_texts: bool) -> None:
-        self._group, self._keep_texts = group, keep_texts
-        self._pool = Pool()
+    def __init__(self, group: bool) -> None:
+        self._group, self._pool = group, Pool()
         self._feature_names: dict[tuple[str | None, ...], tuple[str, ...]] = {}  # by the labels of a line
         self._required: set[str] = set()
         self._names: tuple[str, ...] | None = None
         self._width = 0
 
-    def add(self, path: str | Path, statistics_of: StatisticsOf, *, beside: bool = False) -> None:
-        """Add the lists of a file; beside: its statistics are in a second file, line by line.
-
-        Refuses a last line without an end: a number in it may be cut off.
-        """
+    def add(self, path: str | Path, statistics_of: StatisticsOf, *, blocks: bool = True) -> None:
+        """Add the lists of a file, line by line unless `blocks`; refuses a last line that may be cut off."""
         self._pool.begin_file()
         layout: _Layout | None = None
         with open_bytes(path) as stream:
             for block in blocks_of(stream, path):
                 (text,) = lines_of(first_of(block), path)
                 layout = layout or _Layout.of(text)
-                if not beside and self._add_block(block, layout, text, Place(path, block.first), statistics_of):
+                if blocks and self._add_block(block, layout, text, Place(path, block.first), statistics_of):
                     continue
                 for number, text in enumerate(lines_of(block, path), block.first):
                     line = layout.line(text, Place(path, number))
-                    kept = line.text if self._keep_texts else None
                     refuse = None if self._group else line.place.error
-                    self._pool.add_row(line.list_id, *self._parts(line, statistics_of), kept, refuse)
+                    self._pool.add_row(line.list_id, *self._parts(line, statistics_of), line.text, refuse)
         if not block.data.endswith(b"\n"):
             last = Place(path, block.first + block.n_lines - 1)
             raise last.error("no line end here, so the file may be cut off; add one if it is whole")
@@ -206,8 +198,7 @@ class _Reader:
         first = layout.line(text, place)
         names, _, _ = self._parts(first, statistics_of)
         of_last = statistics_of is not _uncounted
-        pieces = layout.pieces(text, keep_texts=self._keep_texts, last=of_last)
-        found = read_block(block, pieces, SEPARATOR, loose=True)
+        found = read_block(block, layout.pieces(text, last=of_last), SEPARATOR, loose=True)
         ids = [] if found is None else [word.strip(WHITE) for word in found.words]
         if found is None or len({*ids}) < len(ids) or not all(ids):
             return False
@@ -243,7 +234,6 @@ class _Layout(NamedTuple):
         return _Layout(len(fields), 2)
 
     def line(self, text: str, place: Place) -> _Line:
-        """Return the fields of a line; raises `DataError` if they do not fit the layout."""
         fields = [field.strip(WHITE) for field in text.split(SEPARATOR)]
         if not text.strip(WHITE):
             raise place.error("empty line; delete it")
@@ -257,9 +247,8 @@ class _Layout(NamedTuple):
         last = fields[-1] if self.n_fields - 1 > self.features else ""
         return _Line(place, fields[0], fields[1], fields[self.features], last)
 
-    def pieces(self, text: str, *, keep_texts: bool, last: bool) -> Iterator[Piece]:
+    def pieces(self, text: str, *, last: bool) -> Iterator[Piece]:
         """Yield the template of lines like this one; last: the numbers in the last field are statistics."""
-        first_cells = (Cell.WORD, Cell.TEXT if keep_texts else Cell.SKIPPED)
         for place, field in enumerate(text.split(SEPARATOR)):
             separator, end = SEPARATOR if place else "", 0
             if place == self.features or (last and place == self.n_fields - 1):
@@ -268,7 +257,7 @@ class _Layout(NamedTuple):
                     separator, end = "", stop
                 yield separator + field[end:], None, None
             else:
-                yield separator, first_cells[place] if place < len(first_cells) else Cell.SKIPPED, place
+                yield separator, (Cell.WORD, Cell.TEXT, Cell.SKIPPED)[min(place, 2)], place
 
 
 def _uncounted(_: _Line) -> Statistics:
@@ -291,7 +280,6 @@ def _labelled(line: _Line) -> Statistics:
 
 
 def _of_next_row(rows: Iterator[tuple[Place, str]], path: str | Path, line: _Line) -> Statistics:
-    """Read the next row of a file of statistics, which has the id of the list and the numbers of a line."""
     place, text = next(rows, (Place(path), None))
     if text is None:
         raise place.error(f"ends before line {line.place.line} of {line.place.path}")
@@ -501,7 +489,6 @@ def write_mert_data(
 
 
 def _leading_dense(nbest: NBest) -> int:
-    """Return how many features from the first on no hypothesis lacks."""
     if isinstance(nbest.features, np.ndarray):
         return nbest.n_features
     counts = np.bincount(nbest.features.indices, minlength=nbest.n_features)
@@ -519,7 +506,6 @@ class _Block(NamedTuple):
 
 
 def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _Block]]:
-    """Yield each list of a file of features with that of a file of scores; raises `DataError` if there is none."""
     block = None
     for block, scored in zip_longest(_blocks(features, "FEATURES"), _blocks(scores, "SCORES")):
         if block is None or scored is None:

@@ -577,8 +577,6 @@ def test_runs_are_pooled_and_repeats_dropped(tmp_path: Path) -> None:
     assert run("convert", *flags, "--deduplicate", "--quiet").output == ""
     assert read(tmp_path / "y.npz").texts == ("a", "b", "b")
     assert "y.npz: 1 list, 1 hypothesis; features" in run("convert", tmp_path / "one", *flags[2:]).stderr
-    assert run("convert", *flags, "--deduplicate", "--drop-texts").exit_code == 0
-    assert read(tmp_path / "y.npz").offsets.tolist() == [0, 1, 2]
 
 
 def test_every_format_is_described_in_the_documentation() -> None:
