@@ -427,7 +427,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def json_document(content: str, path: str | Path) -> Any:
+def json_document(content: str | bytes, path: str | Path) -> Any:
     """Return the value of a JSON document; raises `DataError` if it is malformed, or a key occurs twice."""
     try:
         return json.loads(content, object_pairs_hook=unique_keys)

@@ -49,12 +49,10 @@ class Columns(NamedTuple):
 
     @staticmethod
     def of(nbest: NBest) -> Columns:
-        """Return the columns in which lists are written."""
         return Columns(SEGMENT, nbest.names, nbest.statistic_names, None if nbest.texts is None else TEXT)
 
     @property
     def all(self) -> list[str]:
-        """All columns, that of the list first and that of the text last."""
         return [name for name in (self.segment, *self.features, *self.statistics, self.text) if name is not None]
 
 
@@ -140,7 +138,6 @@ class Wanted(NamedTuple):
         counted: bool | None = False,
         path: str | Path | None = None,
     ) -> Wanted:
-        """Return what the arguments of `lpmert.read` name; raises `DataError` where they contradict one another."""
         if gain is not None and (loss is not None or statistics is not None or counted is not False):
             raise DataError("gain takes the place of loss and statistics; give one of them", path=path)
         if loss is not None and statistics is not None:
@@ -448,7 +445,6 @@ def _counts_errors(name: str) -> bool:
 
 
 def _numbers(cells: Any, textual: bool) -> FloatArray | None:
-    """Return the cells of a column if all are finite numbers, otherwise `None`."""
     if not textual and not isinstance(cells, np.ndarray) and not {*map(type, cells)} <= {int, float}:
         return None
     try:
@@ -511,7 +507,6 @@ def _reasons(features: Mapping[str, FloatArray], first: IntArray, *, costs: bool
 
 
 def _sums(features: Mapping[str, FloatArray], loss: FloatArray | None, called: str, first: IntArray) -> dict[str, str]:
-    """Return by column the reason why it is no feature: it is a weighted sum of others, or a part of the loss."""
     if not 1 < len(features) <= _SUMMED_COLUMNS:
         return {}
     rows = np.flatnonzero(np.arange(len(first)) > first)[:_SUMMED_ROWS]

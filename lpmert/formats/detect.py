@@ -184,7 +184,6 @@ def _writable() -> str:
 
 
 def format_by_name(name: str) -> Format:
-    """Return the format of this name or at this `module:Name`; raises `DataError` if there is none."""
     found = FORMATS.build(name)
     if not isinstance(found, Format):
         raise DataError(f"{quoted(name)} is not a format; register an object of lpmert.formats.Format")
@@ -192,7 +191,6 @@ def format_by_name(name: str) -> Format:
 
 
 def format_of_target(path: str | Path) -> str:
-    """Return the format that the ending of a path names; raises `DataError` if it names none."""
     kind = format_of_name(path) or ("npz" if Path(path).suffix == ".npz" else _by_ending(path))
     if kind is None:
         remedy = f"give the format (--to, format), one of {_writable()}"

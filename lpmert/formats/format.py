@@ -61,7 +61,6 @@ class Place(NamedTuple):
         return plain_numbers(words, textual=True) or [self.number(word, what) for word in words]
 
     def whole(self, word: str, what: str) -> int:
-        """Return the count, 0 or more, that a word gives in decimal digits."""
         if not is_count(word):
             raise self.error(f"{what} is {reprlib.repr(word)}, not a count")
         return int(word)
@@ -122,22 +121,18 @@ def trouble_of_number(cell: Any, *, textual: bool, part: str = "what it belongs 
 
 
 def number_text(number: float) -> str:
-    """Return the shortest text that reads back as exactly this number."""
     return repr(number).removesuffix(".0")
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, which ASCII white space separates."""
     return WORD.findall(text)
 
 
 def is_word(text: str) -> bool:
-    """Whether a text is one word, without white space."""
     return WORD.fullmatch(text) is not None
 
 
 def unpacked(path: str | Path) -> Path:
-    """Return a path without an ending of compression."""
     path = Path(path)
     return path.with_suffix("") if path.suffix in COMPRESSED_ENDINGS else path
 
@@ -153,7 +148,6 @@ def warn_of_quotes(texts: Iterable[str], path: str | Path) -> None:
 
 
 def placed_lines(path: str | Path) -> Iterator[tuple[Place, str]]:
-    """Yield the place and the text of each line of a file; see `lpmert.files.lines`."""
     return ((Place(path, number), line) for number, line in lines(path))
 
 
@@ -191,12 +185,10 @@ class Format:
 
     @property
     def reader_options(self) -> dict[str, bool]:
-        """The options of the reader and of counting, and whether each is needed."""
         return self._options(self.reader, 1) | {"references": self.spoken} | dict.fromkeys(COUNTING, False)
 
     @property
     def writer_options(self) -> dict[str, bool]:
-        """The options of the writer, and whether each is needed."""
         return {} if self.writer is None else self._options(self.writer, 2)
 
     def _options(self, function: Callable[..., Any], skipped: int) -> dict[str, bool]:
@@ -221,7 +213,6 @@ class Pool:
         self.begin_file()
 
     def begin_file(self) -> None:
-        """Note that another file follows, which may have the same lists."""
         self._begun, self._last = set[str](), ""
 
     def add(self, list_id: str, size: int = 1, refuse: Callable[[str], DataError] | None = None) -> None:
@@ -316,7 +307,6 @@ class Cell(IntEnum):
 
 
 def blocks_of(stream: io.BufferedReader, path: str | Path) -> Iterator[Bytes]:
-    """Yield all lines of a stream that `open_bytes` opened, in blocks; raises `DataError` if there is none."""
     block = None
     for block in blocks_of_bytes(stream, path):
         yield block
@@ -329,7 +319,6 @@ def first_of(block: Bytes) -> Bytes:
 
 
 def runs_of(ids: Any) -> Iterator[tuple[Any, int]]:
-    """Yield the id and the length of each run of equal ids in a column."""
     ids = ids.tolist() if isinstance(ids, np.ndarray) else ids
     # types count only where they differ: 1 and true compare equal
     kinds = None if len(set(map(type, ids))) <= 1 else lambda key: (type(key), key)
@@ -353,7 +342,6 @@ class Alike(NamedTuple):
         return self.numbers[:, self.keys.index(key)]
 
     def ids(self, key: Any) -> list[Any]:
-        """Return the words in the column with this key."""
         return [self.words[place] for place in self.column(key).astype(np.int64).tolist()]
 
 

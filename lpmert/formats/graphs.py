@@ -376,8 +376,6 @@ Lines = dict[int, tuple[Place, Fields]]  # by number of a node or link, the line
 
 
 class _Reader:
-    """Reads the header, nodes and links of a lattice line by line, and checks them."""
-
     def __init__(self, path: str | Path) -> None:
         self.path = path
         self.header: dict[str, tuple[Place, str]] = {}
@@ -385,7 +383,6 @@ class _Reader:
         """The lines of nodes and of links."""
 
     def add(self, text: str, first: int) -> None:
-        """Record the fields of some lines, from number `first` on."""
         for at, line in enumerate(text.split("\n"), first):
             place = Place(self.path, at)
             fields = _fields(place, line)
@@ -403,7 +400,6 @@ class _Reader:
                 self.header[key] = place, value
 
     def base_and_scales(self) -> tuple[float, Mapping[str, float]]:
-        """Return the base of the logarithms and the factors of the scores that the header gives."""
         for key in ("SUBLAT", "S"):
             if key in self.header:
                 raise self.header[key][0].error(_SUBLATTICES)
@@ -428,7 +424,6 @@ class _Reader:
         return place.whole(value, f"{key}=")
 
     def _in_order(self, key: str, part: str) -> list[tuple[Place, Fields]]:
-        """Return the lines of nodes or links by number; raises `DataError` unless the header gives their number."""
         if key not in self.header:
             raise DataError(f"no {key}= in the header, the number of lines {part}=", path=self.path)
         size, place, table = self.size(key), self.header[key][0], self.lines[part]
@@ -445,7 +440,6 @@ class _Reader:
         return _Elements.of([_part(place, fields, base) for place, fields in self._in_order("N", "I")])
 
     def all_links(self, nodes: _Elements) -> _Elements:
-        """Return the links with their own words and scores."""
         base, lines = self.base_and_scales()[0], self._in_order("L", "J")
         ends = [[_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E")] for place, fields in lines]
         links = _Elements.of([_part(place, fields, base) for place, fields in lines], ends)

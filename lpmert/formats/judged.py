@@ -173,7 +173,6 @@ def _scores(source: str | Path | Scores, what: str, *, run: bool) -> Scores:
 
 
 def _checked(document: Mapping[Any, Any], path: str | Path) -> Scores:
-    """Return the numbers in a mapping `{query: {document: number}}` or a JSON document of this form."""
     found = {}
     for query, scores in _by_text(document, "queries", path).items():
         if not isinstance(scores, Mapping):

@@ -129,8 +129,6 @@ Parts = Mapping[str, tuple[str | Path, Links]]  # the file and the links of each
 
 
 class Speech:
-    """The roles of labels, by the arguments of `load_lattices`."""
-
     def __init__(self, counts: Counts | None, silent: Iterable[str], variants: bool) -> None:
         self.names = tuple(counts or ())
         self._counted: dict[str, str] = {}  # the name of the count by word
@@ -207,7 +205,6 @@ def _joined(
 
 
 def _names(parts: Parts, counts: Sequence[str], features: Names) -> list[str]:
-    """Return the names of the features; raises `DataError` where a lattice lacks a score that others have."""
     scores = dict.fromkeys(chain.from_iterable(graph.scores for _, graph in parts.values()))
     order = {name: place for place, name in enumerate(SCORE_NAMES)}
     names = [*sorted(scores, key=lambda name: order.get(name, len(order))), WORDS, *counts]
@@ -248,7 +245,6 @@ def _parts(source: Paths, format: str | None, symbols: str | Path | None) -> Par
 
 
 def _texts(source: Paths) -> Iterator[tuple[str, str | Path, str]]:
-    """Yield the utterance, by name, the path and the text of every file in files, archives and folders."""
     for path in [source] if isinstance(source, str | Path) else checked_sequence(source, "source"):
         if not Path(path).is_dir() and is_archive(path):
             for name, member in sorted(archive_members(path), key=lambda member: member[0]):

@@ -54,7 +54,6 @@ def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Tabl
 
 
 def _in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
-    """Yield blocks of rows, which come with their lines."""
     while block := list(islice(rows, 1 << 14)):
         yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
 
@@ -135,7 +134,6 @@ _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refus
 
 
 def _records(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
-    """Yield place and content of each object in JSON lines or in a document, an array of objects or one."""
     for place, record in _of_document(stream, path) if format == "json" else _of_lines(blocks_of(stream, path), path):
         if not isinstance(record, dict):
             raise place.error(f"not a JSON object but {reprlib.repr(record)}")
@@ -271,7 +269,6 @@ def _check_unicode(what: str, text: str, place: Place) -> None:
 
 
 def write_best_of_n(nbest: NBest, path: str | Path) -> None:
-    """Write lists as JSON lines that `read_best_of_n` reads back to exactly the same lists."""
     features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
     with atomic_writer(path) as stream:
         for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):

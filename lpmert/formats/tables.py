@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from lpmert.errors import DataError, IntArray
-from lpmert.files import Bytes, atomic_writer, lines_of, open_bytes, read_all
+from lpmert.errors import DataError
+from lpmert.files import Bytes, atomic_writer, json_document, lines_of, open_bytes, read_all
 from lpmert.formats.columns import (
     TEXTUAL,
     Block,
@@ -215,7 +215,6 @@ def _parquet_errors(path: str | Path) -> Iterator[None]:
 
 
 def import_parquet(path: str | Path) -> tuple[Any, Any]:
-    """Return the modules pyarrow and pyarrow.parquet; raises `DataError` if they are not installed."""
     if "pyarrow" not in sys.modules:
         room_for(96 << 20, "pyarrow")  # so many bytes does loading it take
     try:
@@ -246,7 +245,6 @@ def _arrow_cells(column: Any) -> Any:
 
 
 def _frame_table(frame: Any, path: str, _: None) -> Table:
-    """Return a table in memory, which names its columns and returns each by name, with rows numbered from 1."""
     names = frame if isinstance(frame, Mapping) else getattr(frame, "column_names", getattr(frame, "columns", None))
     if names is None or not hasattr(frame, "__getitem__"):
         raise DataError(f"neither a path nor a table with named columns: {quoted(frame)}")
@@ -325,7 +323,6 @@ def to_columns(nbest: NBest) -> dict[str, Any]:
 
 
 def _cells_by_column(nbest: NBest) -> list[Any]:
-    """Return the cells of each column of lists: ids, features, statistics and, where there are any, texts."""
     ids = np.array(nbest.list_ids, dtype=object)[nbest.list_index]
     texts = [] if nbest.texts is None else [list(nbest.texts)]
     return [ids, *nbest.dense_features().T.copy(), *nbest.statistics.T.copy(), *texts]
@@ -392,9 +389,8 @@ PARQUET = Format("Parquet table", read_table, write_table, fixed={"format": "par
 # Numpy archives (npz): plain arrays and strings, never pickled objects
 
 
-_SPARSE = ("feature_values", "feature_columns", "feature_starts", "n_features")
-_LABELS = ("names", "list_ids", "statistic_names")
-_TEXTS = ("texts", "text_bytes", "text_ends")
+_SPARSE = ("data", "indices", "indptr", "shape")
+_LABELS = ("names", "list_ids", "statistic_names", "texts")
 _NEEDED = ("features", "offsets", "statistics")
 
 _LONGEST_END = 0xFFFF + 22
@@ -410,8 +406,9 @@ _BROKEN = (
 def read_npz(path: str | Path) -> NBest:
     """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
 
-    Arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional. `write_npz` writes texts as
-    `text_bytes` in UTF-8 with `text_ends` [M], and sparse features as the parts of a csr_array.
+    Arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional. `write_npz` writes these as JSON,
+    in the bytes `labels`, because an array would take the longest string's memory for each; and sparse features as the
+    arrays of `scipy.sparse.save_npz`.
     """
     with open_bytes(path) as stream:
         arrays = _arrays(seekable(stream, path), path)
@@ -422,27 +419,18 @@ def read_npz(path: str | Path) -> NBest:
 
 
 def write_npz(nbest: NBest, path: str | Path) -> None:
-    """Write lists as a compressed archive; no name or id may end in a null character, which numpy would drop."""
-    arrays: dict[str, Any] = {"offsets": nbest.offsets, "statistics": nbest.statistics}
-    features = nbest.features
+    """Write lists as a compressed archive."""
+    features, arrays = nbest.features, {"offsets": nbest.offsets, "statistics": nbest.statistics}
     if isinstance(features, np.ndarray):
         arrays["features"] = features
     else:
-        parts = features.data, features.indices, features.indptr, np.array(nbest.n_features)
+        parts = features.data, features.indices, features.indptr, np.array(features.shape)
         arrays.update(zip(_SPARSE, parts, strict=True))
-    for what in _LABELS:
-        labels = getattr(nbest, what)
-        if any(label.endswith("\0") for label in labels):
-            raise DataError(f"{what} has a string that ends in a null character, which numpy drops", path=path)
-        arrays[what] = np.array(labels, dtype=str)
+    labels = {what: getattr(nbest, what) for what in _LABELS if getattr(nbest, what) is not None}
     with atomic_writer(path) as stream:
-        if nbest.texts is not None:
-            # an array of strings would take the longest one's memory for each
-            encoded = [text.encode() for text in nbest.texts]
-            arrays["text_bytes"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-            arrays["text_ends"] = np.cumsum([len(text) for text in encoded])
+        arrays["labels"] = np.frombuffer(json.dumps(labels, ensure_ascii=False).encode(), dtype=np.uint8)
         archive = io.BytesIO()  # writing an archive needs to seek, which compressed files cannot
-        np.savez_compressed(archive, **arrays)
+        np.savez_compressed(archive, **arrays)  # type: ignore[arg-type]
         stream.buffer.write(archive.getbuffer())
 
 
@@ -479,57 +467,36 @@ def _check_directory(stream: Any, members: int) -> None:
 
 def _lists(arrays: Mapping[str, Any]) -> NBest:
     found = listed(arrays)
-    unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, *_TEXTS)]
+    unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, "labels")]
     if unknown:
         raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {found}")
     for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
         if name not in arrays:
             raise DataError(f"no array {quoted(name)}; the arrays are {found}")
-    labels: dict[str, Any] = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
+    labels: Any = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
+    if "labels" in arrays:
+        labels = json_document(arrays["labels"].tobytes(), "labels")
+        if not isinstance(labels, dict) or not labels.keys() <= {*_LABELS}:
+            raise DataError(f"labels must be an object of {listed(_LABELS)}, not {quoted(labels)}")
     features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
-    if "names" not in arrays and len(features.shape) > 1 and features.shape[1] > 1 << 22:  # it could claim any number
+    if "names" not in labels and len(features.shape) > 1 and features.shape[1] > 1 << 22:  # it could claim any number
         raise DataError(f"{features.shape[1]:,} features without names; give the array names")
-    return NBest(features, arrays["offsets"], arrays["statistics"], texts=_texts(arrays), copy=False, **labels)
+    return NBest(features, arrays["offsets"], arrays["statistics"], copy=False, **labels)
 
 
-def _texts(arrays: Mapping[str, Any]) -> list[str] | None:
-    if "texts" in arrays:
-        texts: list[str] = arrays["texts"].tolist()  # or one text, which `NBest` refuses
-        return texts
-    if not {"text_bytes", "text_ends"} & arrays.keys():
-        return None
-    if not {"text_bytes", "text_ends"} <= arrays.keys() or arrays["text_bytes"].dtype != np.uint8:
-        raise DataError("texts need text_bytes, of type uint8, and text_ends")
-    data: bytes = arrays["text_bytes"].tobytes()
-    ends = _integers(arrays["text_ends"], "text_ends").tolist()
-    starts = [0, *ends[:-1]]
-    if not ends or ends[-1] != len(data) or any(start > end for start, end in zip(starts, ends, strict=True)):
-        raise DataError("text_ends does not go up to the number of text_bytes")
-    try:
-        return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
-    except UnicodeDecodeError as error:
-        raise DataError(f"text_bytes is not UTF-8: {error}") from error
-
-
-def _csr(values: Any, columns: Any, starts: Any, n_features: Any) -> csr_array:
+def _csr(values: Any, columns: Any, starts: Any, shape: Any) -> csr_array:
     from scipy.sparse import csr_array
 
-    width = _integers(n_features.reshape(-1), "n_features")
-    if len(width) != 1 or values.ndim != 1 or values.dtype.kind not in "iuf":
-        raise DataError("feature_values must be a row of numbers, and n_features one number")
-    parts = values, _integers(columns, "feature_columns"), _integers(starts, "feature_starts")
     try:
-        rows = csr_array(parts, shape=(len(starts) - 1, int(width[0])))
+        if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (columns, starts, shape)):
+            raise ValueError("indices, indptr and shape must be rows of integers")
+        if values.dtype.kind not in "iuf":
+            raise ValueError("data must be numbers")
+        rows = csr_array((values, columns, starts), shape=tuple(shape.tolist()))
         rows.check_format(full_check=True)
-    except ValueError as error:
+    except _BROKEN as error:
         raise DataError(f"the sparse features are no csr_array: {error}") from error
     return rows
-
-
-def _integers(array: Any, what: str) -> IntArray:
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise DataError(f"{what} must be a row of integers, not {array.dtype} of shape {array.shape}")
-    return np.asarray(array, dtype=np.int64)
 
 
 NPZ = Format("numpy archive", read_npz, write_npz)

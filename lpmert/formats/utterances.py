@@ -81,7 +81,6 @@ def utterance_of(path: Path) -> str:
 
 
 def made_folder(path: str | Path) -> Path:
-    """Return the folder, made if it does not exist; raises `DataError` if that fails."""
     with writing_to(path):
         Path(path).mkdir(parents=True, exist_ok=True)
     return Path(path)
@@ -212,7 +211,6 @@ def _of_ids(list_ids: Sequence[str], texts: Keyed, otherwise: str | None, path: 
 
 
 def _of_numbers(list_ids: Sequence[str], rows: Rows, otherwise: str | None, path: str | Path) -> list[str]:
-    """Return the text of each list; its id is the number of a line, from 0."""
     numbers = [int(list_id) for list_id in list_ids]
     if max(numbers) >= len(rows):
         raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
@@ -223,7 +221,6 @@ def _of_numbers(list_ids: Sequence[str], rows: Rows, otherwise: str | None, path
 
 
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
-    """Whether the ids of lists are line numbers in a file of references; see `with_references`."""
     other = next((list_id for list_id in list_ids if not is_count(list_id)), None)
     if other is not None:
         if by_position:

@@ -297,7 +297,6 @@ class Toolkit:
     weights: Callable[[ByRole, float], dict[str, float]]
 
     def roles(self, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-        """Return the role of each feature: that in `given` (features by role), or its name; raises `DataError`."""
         known = (*self.needed, *self.other)
         wrong = [role for role in given if role not in known] + [name for name in given.values() if name not in names]
         if wrong:

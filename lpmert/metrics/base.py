@@ -157,7 +157,6 @@ class SumFraction(NamedTuple):
 
 
 def fraction_of(metric: Metric) -> SumFraction | None:
-    """Return the loss of a metric as a fraction of sums, `None` if it is none."""
     if not isinstance(metric, RatioMetric) or metric.kind != FRACTION:
         return None
     return SumFraction(*np.split(metric.parameters.astype(np.int64), 2))
@@ -549,7 +548,6 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
 
 
 def check_statistics(metric: Metric, statistics: FloatArray, offsets: IntArray) -> None:
-    """Raise `MetricError` unless statistics [M, K] of lists, offsets [S + 1], are what the metric takes."""
     metric.check(statistics)
     if isinstance(metric, Wer):
         metric.check_lengths(statistics, offsets)

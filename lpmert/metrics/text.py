@@ -6,9 +6,10 @@ them. References are prepared once per list, and texts that repeat within a list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from math import inf
 from typing import Any, Protocol
 
@@ -21,8 +22,6 @@ from lpmert.registry import BLEU_COLUMNS
 
 _SMOOTH_VALUES: dict[str, float | None] = {"add-k": 1.0, "exp": None, "floor": 0.1, "none": None}
 """Smoothings of sentence BLEU and their default values, those of sacrebleu; `None` for a smoothing without a value."""
-
-_SACREBLEU = "sacrebleu.metrics"
 
 TextCounter = Callable[[str], Sequence[float]]  # returns the statistics of a text
 
@@ -55,8 +54,7 @@ class BleuTexts:
     reference_length: str = "closest"
 
     def __post_init__(self) -> None:
-        if self.reference_length not in ("closest", "shortest"):
-            raise MetricError(f"reference_length={quoted(self.reference_length)} is none of closest, shortest")
+        _check_one_of("reference_length", self.reference_length, ("closest", "shortest"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,22 +62,19 @@ class BleuTexts:
 
     @property
     def signature(self) -> str:
-        case = "lc" if self.lowercase else "mixed"
-        return f"case:{case}|tok:{self.tokenize}|len:{self.reference_length}|{_version('sacrebleu')}"
+        return f"{_case(self)}|tok:{self.tokenize}|len:{self.reference_length}|{_version('sacrebleu')}"
 
     def metric(self, source: str) -> Metric:
         return Bleu(source)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase)
-        prepared = _prepared(bleu, references)
+        counts, prepared = _counts(_bleu(self), references)
         shortest = min(prepared["ref_lens"])
 
         def count(text: str) -> list[float]:
-            counts = _counts(bleu, text, prepared)
-            length = counts[1] if self.reference_length == "closest" else shortest
-            matches_and_totals = zip(counts[2:6], counts[6:10], strict=True)
-            return [*(value for pair in matches_and_totals for value in pair), length]
+            _, closest, *found = counts(text)
+            length = closest if self.reference_length == "closest" else shortest
+            return [*chain(*zip(found[:4], found[4:], strict=True)), length]
 
         return count
 
@@ -99,8 +94,7 @@ class SentenceBleuTexts(TextMetric):
     lowercase: bool = False
 
     def __post_init__(self) -> None:
-        if self.smoothing not in _SMOOTH_VALUES:
-            raise MetricError(f"smoothing={quoted(self.smoothing)} is none of {', '.join(_SMOOTH_VALUES)}")
+        _check_one_of("smoothing", self.smoothing, _SMOOTH_VALUES)
         if self.smooth_value is None:
             return
         if _SMOOTH_VALUES[self.smoothing] is None:
@@ -112,15 +106,14 @@ class SentenceBleuTexts(TextMetric):
     def signature(self) -> str:
         value = _SMOOTH_VALUES[self.smoothing] if self.smooth_value is None else self.smooth_value
         shown = "" if value is None else f"[{np.format_float_positional(value, trim='-')}]"
-        settings = f"smooth:{self.smoothing}{shown}|eff:{'yes' if self.effective_order else 'no'}"
-        case = "lc" if self.lowercase else "mixed"
-        return f"sentence-bleu|{settings}|case:{case}|tok:{self.tokenize}|{_version('sacrebleu')}"
+        settings = f"smooth:{self.smoothing}{shown}|{_flags(eff=self.effective_order)}"
+        return f"sentence-bleu|{settings}|{_case(self)}|tok:{self.tokenize}|{_version('sacrebleu')}"
 
     def counter(self, references: Sequence[str]) -> TextCounter:
         smoothed = {"smooth_method": self.smoothing, "smooth_value": self.smooth_value}
-        bleu = _sacrebleu_bleu(self.tokenize, self.lowercase, **smoothed, effective_order=self.effective_order)
-        prepared = _prepared(bleu, references)
-        return lambda text: [1.0 - bleu._compute_score_from_stats(_counts(bleu, text, prepared)).score / 100.0]
+        bleu = _bleu(self, **smoothed, effective_order=self.effective_order)
+        counts, _ = _counts(bleu, references)
+        return lambda text: [1.0 - bleu._compute_score_from_stats(counts(text)).score / 100.0]
 
 
 @dataclass(frozen=True)
@@ -143,8 +136,7 @@ class ChrfTexts:
 
     @property
     def signature(self) -> str:
-        case = "lc" if self.lowercase else "mixed"
-        settings = f"case:{case}|space:{'yes' if self.whitespace else 'no'}|{_version('sacrebleu')}"
+        settings = f"{_case(self)}|{_flags(space=self.whitespace)}|{_version('sacrebleu')}"
         if not self.per_sentence:
             return settings
         return f"sentence-chrf|nc:{self.char_order}|nw:{self.word_order}|beta:{self.beta}|{settings}"
@@ -153,13 +145,9 @@ class ChrfTexts:
         return SumOfLosses(source) if self.per_sentence else self._corpus(source)
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        orders = {"char_order": self.char_order, "word_order": self.word_order, "beta": self.beta}
-        chrf = _imported(_SACREBLEU).CHRF(**orders, lowercase=self.lowercase, whitespace=self.whitespace)
-        prepared = _prepared(chrf, references)
-
-        if self.per_sentence:
-            return lambda text: [1.0 - chrf._compute_f_score(_counts(chrf, text, prepared)) / 100.0]
-        return lambda text: _counts(chrf, text, prepared)
+        chrf = _scorer("CHRF", self)
+        counts, _ = _counts(chrf, references)
+        return (lambda text: [1.0 - chrf._compute_f_score(counts(text)) / 100.0]) if self.per_sentence else counts
 
     def _corpus(self, source: str) -> Chrf:
         return Chrf(self.char_order, self.word_order, self.beta, source)
@@ -180,30 +168,22 @@ class TerTexts(TextMetric):
 
     @property
     def signature(self) -> str:
-        flags = {"norm": self.normalized, "punct": not self.no_punct, "asian": self.asian_support}
-        settings = "|".join(f"{name}:{'yes' if value else 'no'}" for name, value in flags.items())
-        case = "mixed" if self.case_sensitive else "lc"
+        flags = _flags(norm=self.normalized, punct=not self.no_punct, asian=self.asian_support)
         kind = "sentence-ter" if self.per_sentence else "ter"
-        return f"{kind}|case:{case}|{settings}|{_version('sacrebleu')}"
+        return f"{kind}|case:{'mixed' if self.case_sensitive else 'lc'}|{flags}|{_version('sacrebleu')}"
 
     def counter(self, references: Sequence[str]) -> TextCounter:
-        ter = self._ter()
-        prepared = _prepared(ter, references)
+        counts, _ = _counts(_scorer("TER", self), references)
 
         def count(text: str) -> list[float]:
-            edits, length = _counts(ter, text, prepared)
+            edits, length = counts(text)
             return [_rate(edits, length) if self.per_sentence else float(edits)]
 
         return count
 
     def length(self, references: Sequence[str]) -> float:
-        """Return the average length of the references of a list, by which sacrebleu divides its edits."""
-        words = _prepared(self._ter(), references)["ref_words"]
+        words = _counts(_scorer("TER", self), references)[1]["ref_words"]
         return sum(map(len, words)) / len(words)
-
-    def _ter(self) -> Any:
-        settings = {name: value for name, value in vars(self).items() if name != "per_sentence"}
-        return _imported(_SACREBLEU).TER(**settings)
 
 
 @dataclass(frozen=True)
@@ -218,14 +198,12 @@ class EditTexts(TextMetric):
     per_sentence: bool = False
 
     def __post_init__(self) -> None:
-        if self.unit not in ("word", "character"):
-            raise MetricError(f"unit={quoted(self.unit)} is none of word, character")
+        _check_one_of("unit", self.unit, ("word", "character"))
 
     @property
     def signature(self) -> str:
         name = "wer" if self.unit == "word" else "cer"
-        case = "lc" if self.lowercase else "mixed"
-        return f"{'sentence-' if self.per_sentence else ''}{name}|case:{case}|{_version('rapidfuzz')}"
+        return f"{'sentence-' if self.per_sentence else ''}{name}|{_case(self)}|{_version('rapidfuzz')}"
 
     def counter(self, references: Sequence[str]) -> TextCounter:
         count = self.unit_counter([self._units(reference) for reference in references])
@@ -249,38 +227,41 @@ class EditTexts(TextMetric):
         return cased.split() if self.unit == "word" else " ".join(cased.split())
 
 
-TEXT_METRICS: dict[str, TextMetric] = {
-    "bleu": BleuTexts(),
-    "sentence-bleu": SentenceBleuTexts(),
-    "chrf": ChrfTexts(),
-    "sentence-chrf": ChrfTexts(per_sentence=True),
-    "ter": TerTexts(),
-    "sentence-ter": TerTexts(per_sentence=True),
-    "wer": EditTexts(),
-    "cer": EditTexts(unit="character"),
-}
-"""Metrics on texts by name, with their usual settings."""
-
-
 def _rate(edits: float, length: float) -> float:
     """Return edits over the length of the reference; for an empty reference 1, or 0 without edits."""
     return edits / length if length else float(edits > 0)
 
 
-def _prepared(metric: Any, references: Sequence[str]) -> Any:
-    return metric._extract_reference_info([metric._preprocess_segment(reference) for reference in references])
+def _check_one_of(setting: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise MetricError(f"{setting}={quoted(value)} is none of {', '.join(known)}")
 
 
-def _counts(metric: Any, text: str, prepared: Any) -> Any:
-    return metric._compute_segment_statistics(metric._preprocess_segment(text), prepared)
+def _case(settings: Any) -> str:
+    return f"case:{'lc' if settings.lowercase else 'mixed'}"
 
 
-def _sacrebleu_bleu(tokenize: str, lowercase: bool, **settings: Any) -> Any:
-    bleu = _imported(_SACREBLEU).BLEU
+def _flags(**flags: bool) -> str:
+    return "|".join(f"{name}:{'yes' if value else 'no'}" for name, value in flags.items())
+
+
+def _counts(scorer: Any, references: Sequence[str]) -> tuple[Callable[[str], Any], Any]:
+    """Return a function that makes sacrebleu count a text against references, and what it has prepared of these."""
+    prepared = scorer._extract_reference_info([scorer._preprocess_segment(reference) for reference in references])
+    return lambda text: scorer._compute_segment_statistics(scorer._preprocess_segment(text), prepared), prepared
+
+
+def _scorer(name: str, settings: ChrfTexts | TerTexts) -> Any:
+    kept = {setting: value for setting, value in vars(settings).items() if setting != "per_sentence"}
+    return getattr(_imported("sacrebleu.metrics"), name)(**kept)
+
+
+def _bleu(settings: BleuTexts | SentenceBleuTexts, **more: Any) -> Any:
+    bleu, tokenize = _imported("sacrebleu.metrics").BLEU, settings.tokenize
     if tokenize not in bleu.TOKENIZERS:
         raise MetricError(f"no tokenizer {quoted(tokenize)}; sacrebleu has {listed(sorted(bleu.TOKENIZERS))}")
     try:
-        return bleu(tokenize=tokenize, lowercase=lowercase, force=True, **settings)
+        return bleu(tokenize=tokenize, lowercase=settings.lowercase, force=True, **more)
     except (ImportError, RuntimeError) as error:  # sacrebleu raises either for a tokenizer that needs another package
         raise MetricError(f"tokenizer {quoted(tokenize)} cannot be used: {' '.join(str(error).split())}") from error
 
@@ -294,6 +275,19 @@ def _imported(module: str) -> Any:
 
 def _version(package: str) -> str:
     return f"{package}:{_imported(package).__version__}"
+
+
+TEXT_METRICS: dict[str, TextMetric] = {
+    "bleu": BleuTexts(),
+    "sentence-bleu": SentenceBleuTexts(),
+    "chrf": ChrfTexts(),
+    "sentence-chrf": ChrfTexts(per_sentence=True),
+    "ter": TerTexts(),
+    "sentence-ter": TerTexts(per_sentence=True),
+    "wer": EditTexts(),
+    "cer": EditTexts(unit="character"),
+}
+"""Metrics on texts by name, with their usual settings."""
 
 
 def source_of(settings: TextMetric, references: Sequence[Sequence[str]]) -> str:

@@ -196,7 +196,6 @@ class RankingMetric:
         return self.name.startswith("ndcg")
 
     def parts(self, lists: Judged) -> Parts:
-        """Return the gains, discounts and factors on these lists; raises `DataError` if no query counts."""
         given: object = lists
         if not isinstance(given, Judged):
             made = "make it with lpmert.read_judged or lpmert.ranking.Judged"

@@ -174,7 +174,6 @@ ARGUMENTS: list[tuple[str, Callable[[], object]]] = [
     ("holds a carriage return, which CSV cannot", written_as("csv", texts=["x", "y\rz"])),
     *(("half of a surrogate pair", written_as(kind, texts=["x", "y\ud800z"])) for kind in PLAIN),
     ("half of a surrogate pair", written_as("npz", texts=["\ud800", ""])),
-    ("names has a string that ends in a null character", written_as("npz", names=["a\0"])),
     (r"has \|\|\|, a line end, or white space", written_as("moses", texts=["a ||| b", ""])),
     ("a line end", written_as("moses", texts=["a\nb", ""])),
     ("white space at an end", written_as("moses", texts=[" a", ""])),

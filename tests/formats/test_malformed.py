@@ -32,7 +32,7 @@ AM, LM, TEXT = KEYED.values()
 REST = "I=0\nI=1\nJ=0 S=0 E=1 W=x a=-1\n"
 CSV = 'utt,am,lm,errors,text\na,1,2,3,"x\ny"\n'
 DOCUMENT = json.dumps([json.loads(GOOD_OBJECT)] * 2, indent=1)
-CSR = {"features": None, "feature_values": [1.0], "feature_columns": [0], "feature_starts": [0, 1, 1], "n_features": 2}
+CSR = {"features": None, "data": [1.0], "indices": [0], "indptr": [0, 1, 1], "shape": [2, 2]}
 
 
 def archive(**changes: Any) -> bytes:
@@ -465,7 +465,7 @@ TABLE: list[Case] = [
     ]),
     *(("npz", {"x.npz": archive(**changes)}, "x.npz", message) for changes, message in [
         ({"features": np.array([[object()], [1]], dtype=object)}, "not an archive of plain arrays"),
-        ({"features": None}, "no array 'feature_values'; the arrays are offsets, statistics"),
+        ({"features": None}, "no array 'data'; the arrays are offsets, statistics"),
         ({"offsets": None}, "no array 'offsets'"),
         ({"more": [1]}, "an array 'more', which lists do not have"),
         ({"features": [[1.0]]}, "features has 1 rows, statistics has 2"),
@@ -473,21 +473,21 @@ TABLE: list[Case] = [
         ({"features": [[1.0], [np.nan]]}, "list '0', hypothesis 1 .from 0., feature 'feature1': nan is not"),
         ({"names": [[1]]}, r"names must be strings that are not empty, not \[1\]"),
         ({"texts": ["a"]}, "texts has 1 entries; 2 are needed"),
-        ({"text_ends": [1, 2]}, "texts need text_bytes, of type uint8, and text_ends"),
-        ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [1, 3]}, "text_ends does not go up"),
-        ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [3, 2]}, "text_ends does not go up"),
-        ({"text_bytes": np.frombuffer(b"ab", np.uint8), "text_ends": [-1, 2]}, "text_ends does not go up"),
-        ({"text_bytes": np.frombuffer(b"a\xff", np.uint8), "text_ends": [1, 2]}, "text_bytes is not UTF-8"),
-        ({**CSR, "feature_columns": [5]}, "the sparse features are no csr_array"),
-        ({**CSR, "feature_starts": [0, 2, 1]}, "the sparse features are no csr_array"),
-        ({**CSR, "feature_starts": [0.0, 1, 1]}, "feature_starts must be a row of integers"),
-        ({**CSR, "n_features": 10**15}, "1,000,000,000,000,000 features without names"),
-        ({**CSR, "n_features": -1}, "the sparse features are no csr_array"),
+        *(({"labels": np.frombuffer(labels, np.uint8)}, message) for labels, message in [
+            (b'{"names": ["a"', "labels: not JSON"), (b'["a"]', "labels must be an object of names, list_ids"),
+            (b'{"name": ["a"]}', "labels must be"), (b'{"texts": ["a"]}', "texts has 1 entries; 2 are needed"),
+            (b'{"texts": ["a", 1]}', "texts must be strings, not 1"), (b'{"names": ["\xff"]}', "labels: not JSON"),
+        ]),
+        ({**CSR, "indices": [5]}, "the sparse features are no csr_array"),
+        ({**CSR, "indptr": [0, 2, 1]}, "the sparse features are no csr_array"),
+        ({**CSR, "indptr": [0.0, 1, 1]}, "indices, indptr and shape must be rows of integers"),
+        ({**CSR, "shape": [2, 10**15]}, "1,000,000,000,000,000 features without names"),
+        ({**CSR, "shape": [2, -1]}, "the sparse features are no csr_array"),
         ({"features": np.ones((2, 2, 2))}, r"one row per hypothesis and at least one column, not shape \(2, 2, 2\)"),
         ({"features": np.float64(1)}, r"one row per hypothesis and at least one column, not shape \(\)"),
         ({"offsets": [[0, 2]]}, "offsets must be one-dimensional"),
-        ({**CSR, "feature_values": ["1"]}, "feature_values must be a row of numbers"),
-        ({**CSR, "feature_starts": np.array([], int)}, "the sparse features are no csr_array"),
+        ({**CSR, "data": ["1"]}, "the sparse features are no csr_array"),
+        ({**CSR, "indptr": np.array([], int)}, "the sparse features are no csr_array"),
     ]),
     *(("npz", {"x.npz": archive_of(features)}, "x.npz", "not an archive of plain arrays .*write it with numpy.savez")
       for features in (b"hello", array_of("(2,)")[:-1], array_of("(2,)")[:-8], array_of("(2,)") + b"0", *map(array_of, (

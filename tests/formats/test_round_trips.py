@@ -68,7 +68,7 @@ FORMATS = {
     "jsonl": Way(clashes=True),
     "json": Way(clashes=True),
     "parquet": Way(clashes=True),
-    "npz": Way(labels("\0"), labels("\0")),
+    "npz": Way(),
     "moses": Way(labels(WHITE + "|") | groups, field_text.filter(bool), field_text),
     "mert": Way(labels(WHITE) | groups, labels(WHITE), None, statistics=KEPT),
     "best-of-n": Way(),
