@@ -364,10 +364,7 @@ _SAMPLED_ROWS, _SAMPLED_CELLS = 20_000, 1_000_000  # most rows and cells that su
 
 
 def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return likely columns by option ("" for a flag), and the reasons why other columns are no features.
-
-    cells: of the first rows. textual: numbers are written as text. costs: whether hypotheses need losses.
-    """
+    """Return likely columns by option ("" for a flag), and the reasons why other columns are no features."""
     numbers = {name: found for name in cells if (found := _numbers(cells[name], textual)) is not None}
     words = {name: cells[name] for name in cells if {*map(type, cells[name])} == {str}}
     whole = {name for name, found in numbers.items() if (found % 1 == 0).all()}

@@ -256,10 +256,7 @@ class Pool:
             self.texts.append(text)
 
     def nbest(self, statistic_names: Sequence[str] | None = None, *, texts: bool = False) -> NBest:
-        """Return the lists with gathered rows, and with their texts if `texts`; call it once, at the end.
-
-        Features are sparse if rows lack some.
-        """
+        """Return the lists, sparse if rows lack features, and with their texts if `texts`; call it once, at the end."""
         size, names, row_texts = len(self._owners), tuple(self._columns), self.texts if texts else None
         values, statistics = (np.frombuffer(one) if one else np.empty(0) for one in (self._features, self._statistics))
         statistics, owners = statistics.reshape(size, -1), np.array(self._owners)

@@ -66,10 +66,6 @@ def read_moses(
 ) -> NBest:
     """Read N-best lists in the format of Moses; lists with equal ids in several files (runs) are pooled.
 
-    Features are `name= v v ...` or `name: v v ...` (name_0, name_1, ..., on every line), `name=v` or, with an
-    underscore in the name, `name= v` (0 where a line lacks them), or plain numbers (feature1, ...). They are the third
-    field, or the fourth where the third is one number and the fourth has names.
-
     Statistics, unless `counted` from the texts, come from `statistics_file`, a file for each of `paths`, whose line has
     the id and the numbers of the same line; from the last field, with `last_field`; or from the field that
     `write_moses` wrote. `statistics` names them. With `group`, lines of a list may lie apart.
@@ -95,11 +91,7 @@ def read_moses(
 
 
 def write_moses(nbest: NBest, path: str | Path) -> None:
-    """Write N-best lists in the format of Moses; `read_moses` reads back the same numbers, names and texts.
-
-    The model score is written as 0, the statistics as a last field `statistics: name=v ...`. Texts that are all empty
-    read back as no texts.
-    """
+    """Write N-best lists in the format of Moses; the model score is 0. Texts that are all empty read back as none."""
     for name in (*nbest.names, *nbest.statistic_names):
         if not is_word(name) or SEPARATOR in name:
             raise DataError(f"the name {quoted(name)} has white space or {SEPARATOR}; rename it", path=path)
@@ -386,11 +378,7 @@ class MertData(NamedTuple):
 
 
 def load_mert_data(features: Paths, scores: Paths) -> MertData:
-    """Read lists that begin `FEATURES_TXT_BEGIN_0 id hypotheses columns names` and `SCORES_TXT_BEGIN_0 ... type`.
-
-    Several files (runs) are pooled. Sparse features are `name=value` after the numbers of a line, and 0 where a line
-    lacks them.
-    """
+    """Read lists that begin `FEATURES_TXT_BEGIN_0 id hypotheses columns names` and `SCORES_TXT_BEGIN_0 ... type`."""
     feature_files, score_files = one_or_more(features, "features"), one_or_more(scores, "scores")
     if not feature_files or len(feature_files) != len(score_files):
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
@@ -441,10 +429,7 @@ def _score_paths(features: str | Path) -> list[Path]:
 
 
 def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
-    """Return the lists with their dense features and `sparse`, the sum of sparse ones times these weights.
-
-    A sparse feature without a weight counts 0, as in Moses.
-    """
+    """Return the lists with `sparse`, the sum of sparse features times these weights, by default 0, in their place."""
     features, names, n_dense = data.nbest.features, data.nbest.names, data.n_dense
     dense = features[:, :n_dense] if isinstance(features, np.ndarray) else features[:, :n_dense].toarray()
     sums = features[:, n_dense:] @ np.array([weights.get(name, 0.0) for name in names[n_dense:]])
@@ -454,10 +439,9 @@ def merge_sparse(data: MertData, weights: Mapping[str, float]) -> NBest:
 def write_mert_data(
     nbest: NBest, features: str | Path, *, scores: str | Path | None = None, score_type: str | None = None
 ) -> None:
-    """Write a file of features and one of scores that `read_mert_data` reads back to the same numbers.
+    """Write a file of features and one of scores, whose name by default has "scores" for "features", without texts.
 
-    By default, `scores` is `features` with "scores" for "features" in the name of the file. Of sparse rows, leading
-    features that no row lacks are written as dense ones, the others as `name=value`. Texts are not written.
+    Of sparse rows, leading features that no row lacks are written as dense ones, the others as `name=value`.
     """
     known = (kind for kind, columns in SCORE_TYPES.items() if columns == nbest.statistic_names)
     kind = next(known, None) if score_type is None else score_type

@@ -40,9 +40,8 @@ def json_kind(beginning: str) -> str | None:
 def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
     """Return the table in a stream of JSON lines ("jsonl") or of one document ("json").
 
-    Columns are named by keys, or by paths of keys joined by dots, such as `candidates.scores.lm`. A record stands for
-    several rows if all its values, except that of the list, are arrays of equal length. Without a column for the list,
-    the number of the record, from 0, is its id.
+    A record stands for several rows if all its values, except that of the list, are arrays of equal length. Without a
+    column for the list, the number of the record, from 0, is its id.
     """
     records = _records(stream, path, format)
     place, record = first = next(records)
@@ -190,10 +189,8 @@ def _after_white(text: str, place: int) -> int:
 def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
     """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
 
-    The file may also be one array of such objects. Every candidate has the same scores, in any order, and one of `loss`
-    (a number), `correct` (true or false, or a share from 0 to 1; the loss is 1 - `correct`) or `statistics` (numbers by
-    name, for metrics that need several). These are ignored where statistics are `counted` from the texts. `text` is a
-    string that all candidates have or none. Other keys are ignored.
+    In the place of `loss` is `correct` (true or false, or a share from 0 to 1; the loss is 1 - `correct`) or
+    `statistics` (numbers by name). They are ignored where statistics are `counted`. Other keys are always ignored.
     """
     with open_bytes(path) as stream:
         records = _records(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")

@@ -66,12 +66,7 @@ def read_table(
     group: bool = False,
     format: str | None = None,
 ) -> NBest:
-    """Read N-best lists from a table with one hypothesis a row and named columns; `lpmert.read` describes the options.
-
-    path: the file, or a data frame or mapping of columns. Roles that are not named are recognised where the columns are
-    in the order of `write_table`: `list` (or `segment`), features, `loss` (or `errors`, or the statistics of a metric),
-    `text`. format: of a file, one of `TABLES`: in TSV a quote is text.
-    """
+    """Read lists from a file in one of `TABLES`, or from a data frame or mapping of columns; see `lpmert.read`."""
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(features, loss, statistics, gain, counted, name)
     with nullcontext(path) if format is None else open_bytes(path) as source:
@@ -329,11 +324,7 @@ def _cells_by_column(nbest: NBest) -> list[Any]:
 
 
 def write_table(nbest: NBest, path: str | Path, *, format: str = "tsv") -> None:
-    """Write N-best lists as a table of one of `TABLES` that `read_table` reads back to exactly the same numbers.
-
-    The columns are `list`, the features, the statistics and, where there are texts, `text`. Statistics whose names
-    would not identify them are written as `statistic:name`, so that `read_table` recognises all columns.
-    """
+    """Write N-best lists as a table of one of `TABLES`, whose columns and numbers `read_table` reads back unchanged."""
     header = header_of(Columns.of(nbest))
     if (twice := repeated(header)) is not None:
         raise DataError(f"two columns would be called {quoted(twice)}; rename a feature", path=path)

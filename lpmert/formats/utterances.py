@@ -92,11 +92,7 @@ def read_keyed(path: str | Path) -> Keyed:
 
 
 def read_transcripts(references: References) -> dict[str, str]:
-    """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is.
-
-    Lines are `utterance word word ...`, or, if every line ends so, `word word ... (utterance)`. A first line
-    `utterance`, tab, `reference` is the header of a table, whose other columns are ignored.
-    """
+    """Return the words of each utterance from a Kaldi `text` file or a trn file; a mapping is taken as it is."""
     if isinstance(references, Mapping):
         return dict(references)
     return {name: text for name, (_, text) in _transcripts(list(placed_lines(references)), references).items()}
@@ -144,11 +140,8 @@ def with_references(
 ) -> NBest:
     """Return lists with statistics counted from their texts, by a metric of `lpmert.metrics.text`.
 
-    `references` are words by utterance, or one or more files: each a Kaldi `text` or trn file, or lines `id<tab>text`,
-    or, where the ids of the lists are whole numbers, one sentence a line (id 0 is the first). by_position: lines are
-    such sentences, whatever they look like. Otherwise they are if no line has a tab, and fewer than half of them may
-    have an id: a word with a digit at the beginning, or a word in parentheses at the end. Raises `DataError` if a list
-    has no reference, or, unless `partial`, a reference no list.
+    by_position: lines of files are sentences, the first for list 0, whatever they look like. Raises `DataError` if a
+    list has no reference, or, unless `partial`, a reference no list.
     """
     from lpmert.model.judgments import measure_texts
 
@@ -221,6 +214,7 @@ def _of_numbers(list_ids: Sequence[str], rows: Rows, otherwise: str | None, path
 
 
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
+    """Whether lines are sentences by number: no line has a tab, and fewer than half of them may have an id."""
     other = next((list_id for list_id in list_ids if not is_count(list_id)), None)
     if other is not None:
         if by_position:
@@ -252,11 +246,10 @@ def read_scores(
     separator: str = "-",
     counted: bool | None = False,
 ) -> NBest:
-    """Read N-best lists from one file of lines `key number` for each feature.
+    """Read N-best lists from one file of lines `key number` for each feature, in the order of the first file.
 
     A key is the id of a list and the number of a hypothesis, which the last `separator` in it divides. `text_file` has
-    lines `key word word ...`. The statistics are in the files of `losses`, by name, unless they are `counted` from the
-    texts. Lists and hypotheses have the order of the first file.
+    lines `key word word ...`. Statistics are in the files of `losses`, by name, unless `counted` from the texts.
     """
     if not isinstance(scores, Mapping):
         raise DataError("one file a score: give NAME=FILE for each (in Python, files by name)", path=scores)
@@ -288,10 +281,9 @@ def read_scores(
 
 
 def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NBest:
-    """Read N-best lists that ESPnet wrote: folders `1best_recog`, `2best_recog`, ... with `text` and score files.
+    """Read N-best lists that ESPnet wrote: folders `1best_recog`, ..., or a set of these in `output.*` for each job.
 
-    They lie in `folder` or, a set for each job, in its folders `output.*`. `scores` are the files to take as features;
-    the number of words becomes a feature too. The ranks of each utterance must be consecutive.
+    `scores` are the files to take as features; the number of words becomes a feature too.
     """
     files, place = checked_sequence(scores, "scores"), Path(folder)
     if not files:
@@ -350,11 +342,7 @@ ESPNET = Format("folders that ESPnet wrote", read_espnet, spoken=True)
 
 
 def read_srilm(source: str | Path) -> NBest:
-    """Read N-best lists of SRILM, one file an utterance.
-
-    Lines are `acoustic lm nwords word word ...`, in logarithms to base 10; <s>, </s> and lines that begin with `#` are
-    ignored. The feature words is the number in the file, from which SRILM may have left out pauses.
-    """
+    """Read lines `acoustic lm nwords word word ...` of SRILM, one file an utterance; `nwords` may leave out pauses."""
     pool = Pool()
     for utterance, path in utterance_files(source):
         for place, line in placed_lines(path):

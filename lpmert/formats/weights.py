@@ -365,10 +365,7 @@ def settings_text(
     keeps: Callable[[FloatArray], bool],
     given: Mapping[str, str],
 ) -> str:
-    """Return lines with the settings of a toolkit that decode like weights [D], with as few digits as `keeps` allows.
-
-    given: features by role, where roles are not their names.
-    """
+    """Return lines with settings that decode like weights [D]; given: features by role, if not named like these."""
     toolkit = TOOLKITS[name]
     roles = toolkit.roles(names, given)
     by_role = {roles[feature]: weight for feature, weight in zip(names, weights.tolist(), strict=True)}

@@ -113,10 +113,7 @@ def losses_of_totals(metric: Metric, totals: FloatArray) -> FloatArray:
 
 
 def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) -> None:
-    """Raise `MetricError` unless statistics [M, K] are whole numbers of at least 0 for these columns.
-
-    Their sums must stay below 2**53, so that they are exact.
-    """
+    """Raise `MetricError` unless statistics [M, K] are whole numbers of at least 0 whose sums are exact, as columns."""
     if statistics.shape[1] != len(columns):
         takes = f"takes {len(columns)} statistics columns ({listed(columns)}), the lists have {statistics.shape[1]}"
         raise MetricError(f"metric {quoted(name)} {takes}: name these columns, in this order")
@@ -494,10 +491,7 @@ def unit_of(metric: Metric, names: Sequence[str], rates: Mapping[str, float], n_
 
 
 def metric_by_name(metric: str | Metric) -> Metric:
-    """Return the metric of this name or at this `module:Class`; a metric is returned as it is.
-
-    Raises `MetricError` for anything else.
-    """
+    """Return the metric of this name or at this `module:Class`; a metric is returned as it is."""
     found = metric
     if isinstance(metric, str):
         if metric in TEXT_METRICS and metric not in METRICS.own:
@@ -512,10 +506,7 @@ def metric_by_name(metric: str | Metric) -> Metric:
 
 
 def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
-    """Return `metric_by_name`, or for `None` the metric that the names of the statistics imply.
-
-    Raises `MetricError` if they imply none.
-    """
+    """Return `metric_by_name`, or for `None` the metric that the names of the statistics imply."""
     if metric is not None:
         return metric_by_name(metric)
     found = metric_of_columns(names)

@@ -277,7 +277,7 @@ def test_swahili_references_give_the_recorded_statistics(tmp_path: Path) -> None
     measured = read(lists, "moses", references=references, metric=BleuTexts(tokenize="none"))
     recorded = read(lists, "moses", statistics_file=SWAHILI / "run7.bleustats.txt.xz")
     assert (measured.statistics == recorded.statistics).all()
-    assert recorded.deduplicate().n_hypotheses == 48_343
+    assert recorded.changed(texts=None).deduplicate().n_hypotheses == 48_343
 
 
 def test_asr_example_has_the_numbers_of_its_readme() -> None:
