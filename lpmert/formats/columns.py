@@ -373,7 +373,7 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     scattered, order = bool((np.diff(lists) < 0).any()), np.argsort(lists, kind="stable")
     numbers = {name: found[order] for name, found in numbers.items()}  # in gathered order
     first = np.searchsorted(lists[order], lists[order])  # for each row, the first row of its list
-    options = _loss(cells, known, numbers, textual, first)
+    options = _loss(cells, known, numbers, textual)
     texts = {name: own for name, own in words.items() if name not in {*numbers, segment}}
     longest = max(texts, key=lambda name: sum(map(len, texts[name])), default=COLUMN)
     text = known.text or _named(_TEXTS, texts) or longest
@@ -397,33 +397,18 @@ def _likely(cells: Cells, known: Columns, *, textual: bool, costs: bool) -> tupl
     return {"segment": segment, **group, "features": likely, **options, "text": text}, reasons
 
 
-def _loss(
-    cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool, first: IntArray
-) -> dict[str, str]:
+def _loss(cells: Cells, known: Columns, numbers: Mapping[str, FloatArray], textual: bool) -> dict[str, str]:
     if known.statistics:
         return {"loss" if len(known.statistics) == 1 else "statistics": ",".join(known.statistics)}
     truths = [name for name in cells if _is_truth(cells[name], textual)]
     likely = (
         ("loss", _named(_LOSSES, numbers) or next(filter(_counts_errors, numbers), None)),
         ("gain", _named(_GAINS, [*truths, *numbers])),
-        ("gain", next(iter(truths), None) or _choice(numbers, first)),
+        ("gain", next(iter(truths), None)),
         ("gain", _named(("reward",), numbers)),
         ("loss", _named(("cost",), numbers)),
     )
     return next(({option: found} for option, found in likely if found is not None), {"loss": COLUMN})
-
-
-def _choice(numbers: Mapping[str, FloatArray], first: IntArray) -> str | None:
-    """Return the only column that is 1 for one hypothesis of each list, at varying places, and 0 for all others."""
-    places, starts = np.arange(len(first)) - first, np.unique(first)
-    found = [
-        name
-        for name, values in numbers.items()
-        if np.isin(values, (0.0, 1.0)).all()
-        and (np.bincount(first, values)[starts] == 1).all()
-        and len({*places[values == 1]}) > 1
-    ]
-    return found[0] if len(found) == 1 and len(starts) > 1 else None
 
 
 def _named(likely: Iterable[str], names: Iterable[str]) -> str | None:

@@ -249,11 +249,6 @@ SHUFFLED = RNG.permutation(len(EACH)).tolist()
 INDEXED = speech(
     rank=None, recording=None, recording_id=SPEECH["recording"], __index_level_0__=[7 * n % 60 for n in EACH]
 )
-PERSONS: Table = {
-    "person": [row // SIZE for row in EACH],
-    "cost": RNG.normal(size=len(EACH)).round(3).tolist(),
-    "bus": [int(row % SIZE == 1) for row in EACH],
-}
 BY_RECORD = {name: ",".join(f"hyps.{one}" for one in WANTED[name].split(",")) for name in ("features", "statistics")}
 COMMAS: Table = {"utt": [row // 2 for row in EACH], "a,m": [row % 3 for row in EACH], " lm": [row**2 for row in EACH]}
 
@@ -291,12 +286,6 @@ PROPOSED: dict[str, tuple[Table, str, dict[str, str], dict[str, str]]] = {
     "scattered rows and an index": (
         {name: [cells[row] for row in SHUFFLED] for name, cells in INDEXED.items()}, "csv parquet frame",
         {**WANTED, "segment": "recording_id", "group": ""}, {"__index_level_0__": "numbers the rows"}),
-    "one marked row of each list is a choice": (
-        {**PERSONS, "y": [int(row % SIZE == row // SIZE % SIZE) for row in EACH]}, "tsv",
-        {"segment": "person", "features": "cost,bus", "gain": "y"}, {}),
-    "a dummy of the first alternative is none": (
-        {**PERSONS, "y": [int(row % SIZE == 0) for row in EACH]}, "tsv",
-        {"segment": "person", "features": "bus,y", "loss": "cost"}, {}),
 }
 # fmt: on
 
