@@ -58,12 +58,8 @@ class Links(NamedTuple):
     scales: Mapping[str, float] = {}
 
 
-class _Element(NamedTuple):
-    """The word and the scores by name that a line gives a node or a link; in SLF, a link may leave them to its node."""
-
-    word: str | None
-    scores: Mapping[str, float]
-    line: int
+_Element = tuple[str | None, Mapping[str, float], int]
+"""The word and the scores by name that a line gives a node or a link, and its number; a link may leave both out."""
 
 
 class _Elements(NamedTuple):
@@ -81,10 +77,10 @@ class _Elements(NamedTuple):
     @staticmethod
     def of(elements: Sequence[_Element], ends: Sequence[Sequence[int]] = ()) -> _Elements:
         places: dict[str | None, int] = {}
-        words = np.array([places.setdefault(element.word, len(places)) for element in elements], dtype=np.int32)
-        names = dict.fromkeys(name for element in elements for name in element.scores)
-        scores = {name: np.array([element.scores.get(name, math.nan) for element in elements]) for name in names}
-        lines = np.array([element.line for element in elements], dtype=np.int64)
+        words = np.array([places.setdefault(word, len(places)) for word, _, _ in elements], dtype=np.int32)
+        names = dict.fromkeys(name for _, scores, _ in elements for name in scores)
+        scores = {name: np.array([own.get(name, math.nan) for _, own, _ in elements]) for name in names}
+        lines = np.array([line for _, _, line in elements], dtype=np.int64)
         return _Elements(words, [*places], scores, lines, np.array(ends, dtype=np.int64).reshape(-1, 2).T)
 
 
@@ -107,8 +103,7 @@ def check_paths(links: Links, path: str | Path) -> None:
 
 
 def _line(links: Links, wanted: IntArray) -> int | None:
-    lines = links.lines[wanted]
-    return int(lines[0]) if len(lines) and lines[0] > 0 else None
+    return next((line for line in links.lines[wanted].tolist() if line > 0), None)
 
 
 _SLF = re.compile(r"(VERSION|V|UTTERANCE|U|NODES|N|I|base|dir|start|end|lmname|[a-z0-9]+scale|wdpenalty)=")
@@ -202,14 +197,14 @@ def _of_states(rows: Sequence[Row], file: GraphText, *, of_kaldi: bool) -> Links
     for (place, fields), weight in zip(arcs, weights, strict=True):
         ends.append((place.whole(fields[0], "the state"), place.whole(fields[1], "the state")))
         word = _word(fields[label], in_words, file.symbols, place)
-        elements.append(_Element(word, _costs(weight, names, place), place.line or 0))
+        elements.append((word, _costs(weight, names, place), place.line or 0))
     start = rows[0][0].whole(rows[0][1][0], "the state")
     states = [place.whole(fields[0], "the state") for place, fields in finals]
     end = max([start, *chain(*ends), *states]) + 1
     for (place, _), state, weight in zip(finals, states, final_weights, strict=True):
         if weight is None or weight.partition(",")[0] not in _NOT_FINAL:
             ends.append((state, end))
-            elements.append(_Element(None, _costs(weight, names, place), place.line or 0))
+            elements.append((None, _costs(weight, names, place), place.line or 0))
     links = _Elements.of(elements, ends)
     sources, targets = links.ends
     nodes = range(end + 1)
@@ -492,7 +487,7 @@ def _part(place: Place, fields: Fields, base: float) -> _Element:
     word = _htk_word(place, fields["W"]) if "W" in fields else None
     named = ((key, name) for key, name in _FIELDS.items() if key in fields)
     scores = {name: _logarithm(place, f"{key}=", fields[key], base) for key, name in named}
-    return _Element(word, scores, place.line or -1)
+    return word, scores, place.line or -1
 
 
 def _htk_word(place: Place, value: str) -> str:

@@ -174,13 +174,10 @@ def _joined(
         spoken = [speech.spoken(word) for word in graph.vocabulary]
         numbers = [-1 if word is None else vocabulary.setdefault(word, len(vocabulary)) for word, _ in spoken]
         link_words[links] = np.array(numbers, dtype=np.int32)[graph.words]
+        counts = {name: np.array([counted == name for _, counted in spoken])[graph.words] for name in speech.names}
+        columns = {**graph.scores, WORDS: link_words[links] >= 0, **counts}
         for column, name in enumerate(names):
-            if name == WORDS:
-                rows[links, column] = link_words[links] >= 0
-            elif name in speech.names:
-                rows[links, column] = np.array([counted == name for _, counted in spoken])[graph.words]
-            elif name in graph.scores:
-                rows[links, column] = graph.scores[name]
+            rows[links, column] = columns.get(name, 0.0)
         graph.scores.clear()  # to free their memory
     try:
         lattices = Lattices(

@@ -11,7 +11,7 @@ import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -176,7 +176,8 @@ def references_by_list(
     columns = []
     for path in files:
         if path in numbered:
-            columns.append(_of_numbers(list_ids, rows[path], otherwise, path))
+            sentences = {str(number): (place, text.strip(WHITE)) for number, (place, text) in enumerate(rows[path])}
+            columns.append(_of_ids([str(int(list_id)) for list_id in list_ids], sentences, otherwise, path))
             continue
         try:
             columns.append(_of_ids(list_ids, _transcripts(rows[path], path), otherwise, path))
@@ -184,8 +185,8 @@ def references_by_list(
             if not rows[path] or not all(map(is_count, list_ids)):
                 raise
             flag = ", or pass by_position=True (--by-position)" if options else ""
-            sentences = f"if line 1 is the sentence of list 0, line 2 that of list 1, ..., {_TABS}{flag}"
-            raise DataError(f"{error.reason}; {sentences}", path=path, line=error.line) from error
+            remedy = f"if line 1 is the sentence of list 0, line 2 that of list 1, ..., {_TABS}{flag}"
+            raise DataError(f"{error.reason}; {remedy}", path=path, line=error.line) from error
     return list(zip(*columns, strict=True))
 
 
@@ -201,16 +202,6 @@ def _of_ids(list_ids: Sequence[str], texts: Keyed, otherwise: str | None, path: 
     if other is not None and otherwise is not None:
         raise place.error(f"no list for the reference of {quoted(other)}; add it, or {otherwise}")
     return [texts[utterance][1] for utterance in list_ids]
-
-
-def _of_numbers(list_ids: Sequence[str], rows: Rows, otherwise: str | None, path: str | Path) -> list[str]:
-    numbers = [int(list_id) for list_id in list_ids]
-    if max(numbers) >= len(rows):
-        raise DataError(f"{len(rows)} lines, too few for list {max(numbers)} (from 0)", path=path)
-    left = sorted({*range(len(rows))} - {*numbers})
-    if left and otherwise is not None:
-        raise rows[left[0]][0].error(f"no list for this line; give all lists, or {otherwise}")
-    return [rows[number][1].strip(WHITE) for number in numbers]
 
 
 def _by_number(rows: Rows, list_ids: Sequence[str], path: str | Path, by_position: bool) -> bool:
@@ -235,7 +226,7 @@ Files = Mapping[str, str | Path]
 TEXT, WORDS = "text", "words"
 _TAGS = ("<s>", "</s>")
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
-_TENSOR = re.compile(r"tensor\(([^,()]*)(, [^()]*)?\)")  # how torch prints a number
+_TENSOR = re.compile(r"^tensor\(([^,()]*)(, [^()]*)?\)$")  # how torch prints a number
 
 
 def read_scores(
@@ -262,11 +253,9 @@ def read_scores(
     for what, named in (("scores", scores), ("losses", losses)):
         if named is not None and not named:
             raise DataError(f"{what} names no file; give at least one")
-    files = [*scores.values(), *(losses or {}).values(), *([] if text_file is None else [text_file])]
-    read = {path: read_keyed(path) for path in files}
-    first, *others = read.values()
-    for keyed in others:
-        _check_same_keys(first, keyed)
+    files = dict.fromkeys([*scores.values(), *(losses or {}).values(), *([] if text_file is None else [text_file])])
+    read = dict(zip(files, _with_same_keys(files), strict=True))
+    first = next(iter(read.values()))
     columns = [_numbers(read[path], first) for path in scores.values()]
     sums = [_numbers(read[path], first) for path in (losses or {}).values()] or [[0.0] * len(first)]
     pool, names = Pool(), tuple(scores)
@@ -298,41 +287,35 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
         for expected, (rank, path) in enumerate(ranked, start=1):
             if rank != expected:
                 raise DataError(f"no folder {expected}best_recog, but one for {rank}", path=job)
-            _add_rank(pool, counts, rank, path, names)
+            texts, *keyed = _with_same_keys(path / name for name in (TEXT, *files))
+            columns = [_numbers(own, texts) for own in keyed]
+            for (utterance, (at, text)), *row in zip(texts.items(), *columns, strict=True):
+                counts[utterance] += 1
+                if counts[utterance] != rank:
+                    trouble = (
+                        f"utterance {quoted(utterance)} has hypothesis {rank} but {counts[utterance] - 1} before it"
+                    )
+                    raise at.error(trouble)
+                pool.add_row(utterance, names, [*row, len(words_of(text))], text=text)
     if not counts:
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
     return pool.nbest(texts=True)
 
 
-def _add_rank(pool: Pool, counts: Counter[str], rank: int, folder: Path, names: tuple[str, ...]) -> None:
-    """Add the hypotheses of one rank; names: the files of scores and, last, the number of words."""
-    texts = read_keyed(folder / TEXT)
-    files = [read_keyed(folder / name) for name in names[:-1]]
-    for keyed in files:
-        _check_same_keys(texts, keyed)
-    columns = [_numbers(keyed, texts) for keyed in files]
-    for (utterance, (place, text)), *row in zip(texts.items(), *columns, strict=True):
-        counts[utterance] += 1
-        if counts[utterance] != rank:
-            trouble = f"utterance {quoted(utterance)} has hypothesis {rank} but {counts[utterance] - 1} before it"
-            raise place.error(trouble)
-        pool.add_row(utterance, names, [*row, len(words_of(text))], text=text)
-
-
-def _check_same_keys(first: Keyed, other: Keyed) -> None:
-    for file, second in ((first, other), (other, first)):
+def _with_same_keys(paths: Iterable[str | Path]) -> list[Keyed]:
+    first, *others = found = [read_keyed(path) for path in paths]
+    for file, second in chain(product([first], others), product(others, [first])):
         for key, (place, _) in file.items():
             if key not in second:
                 path = next(iter(second.values()))[0].path
                 raise place.error(f"key {quoted(key)} is missing in {path}; add it there")
+    return found
 
 
 def _numbers(keyed: Keyed, keys: Iterable[str]) -> list[float]:
     numbers = []
-    for key in keys:
-        place, text = keyed[key]
-        tensor = _TENSOR.fullmatch(text.strip(" \t"))
-        word = tensor.group(1) if tensor else text.strip(" \t")
+    for place, text, key in ((*keyed[key], key) for key in keys):
+        word = _TENSOR.sub(r"\1", text.strip(" \t"))
         numbers.append(place.number(word, f"score of {quoted(key)}"))
     return numbers
 

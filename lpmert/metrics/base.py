@@ -14,11 +14,11 @@ BUDGET: totals loss and second; parameters most, u, v. The loss is u * loss, at 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -117,16 +117,18 @@ def check_counts(name: str, columns: tuple[str, ...], statistics: FloatArray) ->
     if statistics.shape[1] != len(columns):
         takes = f"takes {len(columns)} statistics columns ({listed(columns)}), the lists have {statistics.shape[1]}"
         raise MetricError(f"metric {quoted(name)} {takes}: name these columns, in this order")
-    most = 0.0
-    for first, block in blocks_of_rows(statistics):
-        wrong = (block < 0) | (block != np.rint(block))
-        if wrong.any():
-            row, column = (int(place) for place in np.argwhere(wrong)[0])
-            place = f"hypothesis {first + row} (from 0), column {quoted(columns[column])} has {block[row, column]:g}"
-            raise MetricError(f"metric {quoted(name)} counts: {place}, which is not a whole number of at least 0")
-        most = max(most, float(block.max(initial=0.0)))
-    if most * len(statistics) > EXACT_INTEGERS:
+    for number, row, column in _wrong(statistics, lambda block: (block < 0) | (block != np.rint(block))):
+        place = f"hypothesis {number} (from 0), column {quoted(columns[column])} has {row[column]:g}"
+        raise MetricError(f"metric {quoted(name)} counts: {place}, which is not a whole number of at least 0")
+    if float(statistics.max(initial=0.0)) * len(statistics) > EXACT_INTEGERS:
         raise MetricError(f"metric {quoted(name)}: the counts are so large that their sums are not exact; divide them")
+
+
+def _wrong(statistics: FloatArray, wrong: Callable[[FloatArray], Any]) -> Iterator[tuple[int, FloatArray, int]]:
+    """Yield hypothesis, its statistics [K], and the column where `wrong` of a block of rows is true."""
+    for first, block in blocks_of_rows(statistics):
+        for row, column in np.argwhere(wrong(block)):
+            yield first + int(row), block[row], int(column)
 
 
 BLEU, FRACTION, CHRF, BUDGET = range(4)
@@ -165,6 +167,10 @@ def exact_loss(metric: Metric, total: FloatArray) -> float | Fraction:
     return metric.loss(total) if fraction is None else fraction.loss(total)
 
 
+def _sourced(signature: str, source: str) -> str:
+    return f"{signature}|{source}" if source else signature
+
+
 @dataclass(frozen=True)
 class SumOfLosses:
     """The sum of one statistics column over the chosen hypotheses; source: what it counts, for the signature."""
@@ -175,7 +181,7 @@ class SumOfLosses:
 
     @property
     def signature(self) -> str:
-        return f"metric:{self.name}|columns:{self._width}" + (f"|{self.source}" if self.source else "")
+        return _sourced(f"metric:{self.name}|columns:{self._width}", self.source)
 
     def check(self, statistics: FloatArray) -> None:
         if statistics.shape[1] != 1:
@@ -200,11 +206,9 @@ class ZeroOne(SumOfLosses):
 
     def check(self, statistics: FloatArray) -> None:
         super().check(statistics)
-        for first, block in blocks_of_rows(statistics):
-            other = np.flatnonzero((block[:, 0] != 0) & (block[:, 0] != 1))
-            if len(other):
-                found = f"hypothesis {first + other[0]} (from 0) has {block[other[0], 0]:g}"
-                raise MetricError(f"metric 'zero-one' takes 0 and 1; {found}: for other losses choose metric 'loss'")
+        for number, row, _ in _wrong(statistics, lambda block: (block != 0) & (block != 1)):
+            found = f"hypothesis {number} (from 0) has {row[0]:g}"
+            raise MetricError(f"metric 'zero-one' takes 0 and 1; {found}: for other losses choose metric 'loss'")
 
 
 class Wer(SumOfLosses):
@@ -248,17 +252,11 @@ class Cer(Wer):
     name = "cer"
 
 
-def _check_matches(
-    name: str, statistics: FloatArray, matching: slice, among: Sequence[slice], what: str, remedy: str
-) -> None:
+def _check_matches(name: str, statistics: FloatArray, matching: slice, among: slice, what: str, remedy: str) -> None:
     """Raise `MetricError` if a hypothesis has more matches (columns `matching`) than items (columns `among`)."""
-    for first, block in blocks_of_rows(statistics):
-        matches, most = block[:, matching], np.minimum.reduce([block[:, columns] for columns in among])
-        beyond = np.argwhere(matches > most)
-        if len(beyond):
-            row, order = beyond[0].tolist()
-            found = f"{matches[row, order]:g} matches among {most[row, order]:g} {what.format(order + 1)}"
-            raise MetricError(f"metric {quoted(name)}: hypothesis {first + row} (from 0) has {found}; {remedy}")
+    for number, row, order in _wrong(statistics, lambda block: block[:, matching] > block[:, among]):
+        found = f"{row[matching][order]:g} matches among {row[among][order]:g} {what.format(order + 1)}"
+        raise MetricError(f"metric {quoted(name)}: hypothesis {number} (from 0) has {found}; {remedy}")
 
 
 @dataclass(frozen=True)
@@ -278,12 +276,12 @@ class Bleu(RatioMetric):
 
     @property
     def signature(self) -> str:
-        return "metric:bleu|columns:9|smooth:none|eff:no" + (f"|{self.source}" if self.source else "")
+        return _sourced("metric:bleu|columns:9|smooth:none|eff:no", self.source)
 
     def check(self, statistics: FloatArray) -> None:
         super().check(statistics)
         remedy = f"the columns must be in the order {listed(self.columns)}"
-        _check_matches(self.name, statistics, slice(0, 8, 2), [slice(1, 8, 2)], "n-grams of order {}", remedy)
+        _check_matches(self.name, statistics, slice(0, 8, 2), slice(1, 8, 2), "n-grams of order {}", remedy)
 
 
 @dataclass(frozen=True)
@@ -317,7 +315,7 @@ class Chrf(RatioMetric):
         columns = 3 * (self.char_order + self.word_order)
         beta = np.format_float_positional(self.beta, trim="-")
         settings = f"nc:{self.char_order}|nw:{self.word_order}|beta:{beta}|eff:yes"
-        return f"metric:chrf|columns:{columns}|{settings}" + (f"|{self.source}" if self.source else "")
+        return _sourced(f"metric:chrf|columns:{columns}|{settings}", self.source)
 
     @property
     def parameters(self) -> FloatArray:
@@ -326,8 +324,8 @@ class Chrf(RatioMetric):
     def check(self, statistics: FloatArray) -> None:
         super().check(statistics)
         remedy = "the columns of each order must be hypothesis, reference, match"
-        among = [slice(0, None, 3), slice(1, None, 3)]
-        _check_matches(self.name, statistics, slice(2, None, 3), among, "n-grams", remedy)
+        for among in (slice(0, None, 3), slice(1, None, 3)):
+            _check_matches(self.name, statistics, slice(2, None, 3), among, "n-grams", remedy)
 
 
 @dataclass(frozen=True)
@@ -400,13 +398,10 @@ class LinearFraction(RatioMetric):
             if float(np.abs(factors) @ most) * len(statistics) > EXACT_INTEGERS:
                 large = f"the counts are so large that the {what} of the loss is not exact"
                 raise MetricError(f"metric {quoted(self.name)}: {large}; divide them")
-            for first, block in blocks_of_rows(statistics):
-                values = block @ factors
-                if (values < 0).any():
-                    row = int(np.argmin(values))
-                    found = f"the {what} of the loss is {values[row]:g} for hypothesis {first + row} (from 0)"
-                    remedy = f"the columns must be {listed(self.columns)}, in this order"
-                    raise MetricError(f"metric {quoted(self.name)}: {found}; {remedy}")
+            for number, row, _ in _wrong(statistics, lambda block, factors=factors: (block @ factors < 0)[:, None]):
+                found = f"the {what} of the loss is {row @ factors:g} for hypothesis {number} (from 0)"
+                remedy = f"the columns must be {listed(self.columns)}, in this order"
+                raise MetricError(f"metric {quoted(self.name)}: {found}; {remedy}")
 
     def score(self, total: FloatArray) -> float:
         return 1.0 - self.loss(total) if self.higher_is_better else self.loss(total)
@@ -506,24 +501,15 @@ def metric_by_name(metric: str | Metric) -> Metric:
 
 
 def metric_of(metric: str | Metric | None, names: Sequence[str]) -> Metric:
-    """Return `metric_by_name`, or for `None` the metric that the names of the statistics imply."""
-    if metric is not None:
-        return metric_by_name(metric)
-    found = metric_of_columns(names)
-    if found is None:
-        remedy = "name their --metric, such as wer, or choose one with --loss (in Python metric= or loss=)"
-        raise MetricError(f"the lists have the statistics {listed(names)}: {remedy}")
-    return found
-
-
-def metric_of_columns(names: Sequence[str]) -> Metric | None:
-    """Return the metric that statistics with these names are for; `None` if the names do not tell.
+    """Return `metric_by_name`, or for `None` the metric that the names of the statistics imply.
 
     F of match, predicted and gold is F1. Errors and lengths of references are an error rate, even if lengths are equal
     within lists: the unit of a loss must not depend on the numbers in a file, and the optimum, and the nodes it takes,
     are those of the sum of errors. For that sum itself, give one column, or name "wer".
     """
     columns = tuple(names)
+    if metric is not None:
+        return metric_by_name(metric)
     if len(columns) == 1:
         return SumOfLosses()
     known: dict[tuple[str, ...], Callable[[], Metric]] = {
@@ -534,8 +520,10 @@ def metric_of_columns(names: Sequence[str]) -> Metric | None:
     }
     if columns in known:
         return known[columns]()
-    orders = chrf_orders(columns)
-    return None if orders is None else Chrf(*orders)
+    if (orders := chrf_orders(columns)) is None:
+        remedy = "name their --metric, such as wer, or choose one with --loss (in Python metric= or loss=)"
+        raise MetricError(f"the lists have the statistics {listed(names)}: {remedy}")
+    return Chrf(*orders)
 
 
 def check_statistics(metric: Metric, statistics: FloatArray, offsets: IntArray) -> None:

@@ -219,8 +219,8 @@ class EditTexts(TextMetric):
 
         return count
 
-    def length(self, reference: str) -> int:
-        return len(self._units(reference))
+    def length(self, references: Sequence[str]) -> float:
+        return len(self._units(references[0]))
 
     def _units(self, text: str) -> Sequence[str]:
         cased = text.lower() if self.lowercase else text
@@ -322,8 +322,8 @@ def reference_length(settings: object, references: Sequence[Sequence[str]]) -> f
 
     With several references, except for TER, it depends on which of them are nearest.
     """
-    if isinstance(settings, TerTexts) and not settings.per_sentence:
-        return sum(map(settings.length, references)) or None
-    if not isinstance(settings, EditTexts) or settings.per_sentence or any(len(texts) != 1 for texts in references):
+    if not isinstance(settings, EditTexts | TerTexts) or settings.per_sentence:
         return None
-    return sum(settings.length(texts[0]) for texts in references) or None
+    if isinstance(settings, EditTexts) and any(len(texts) != 1 for texts in references):
+        return None
+    return sum(map(settings.length, references)) or None
