@@ -9,7 +9,7 @@
 //     Budget    sums loss, second; parameters most, u, v: min(1/2, u * loss) if second <= most,
 //               else min(1, 1/2 + v * (second - most))
 //
-// The `check` of a metric in `lpmert.metrics.ratio` rejects statistics that its formula does not take. Then the loss is
+// The `check` of a metric in `lpmert.metrics.base` rejects statistics that its formula does not take. Then the loss is
 // at least 0, and at most 1 unless the metric is a fraction.
 #pragma once
 

@@ -292,10 +292,8 @@ def read_espnet(folder: str | Path, *, scores: Sequence[str] = ("score",)) -> NB
             for (utterance, (at, text)), *row in zip(texts.items(), *columns, strict=True):
                 counts[utterance] += 1
                 if counts[utterance] != rank:
-                    trouble = (
-                        f"utterance {quoted(utterance)} has hypothesis {rank} but {counts[utterance] - 1} before it"
-                    )
-                    raise at.error(trouble)
+                    found = f"hypothesis {rank} but {counts[utterance] - 1} before it"
+                    raise at.error(f"utterance {quoted(utterance)} has {found}")
                 pool.add_row(utterance, names, [*row, len(words_of(text))], text=text)
     if not counts:
         raise DataError("no folders 1best_recog, 2best_recog, ... here or in output.*", path=place)
