@@ -13,9 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import islice, pairwise, product
 from math import fsum, gcd, nextafter
-from operator import mul
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 
@@ -35,7 +34,7 @@ from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.limits import within
 from lpmert.model.judgments import Judged as Judged, Parts, RankingMetric as RankingMetric, rows_by_query
 from lpmert.numeric.cone import MarginProgram
-from lpmert.numeric.rational import in_decimals
+from lpmert.numeric.rational import dot, in_decimals
 from lpmert.quoting import listed, quoted
 from lpmert.result import Status, Weighted
 from lpmert.values import Weights, checked_limits, weights_array, whole_number
@@ -88,6 +87,7 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
     """
     if not weights.all():  # documents that differ only in features of weight 0 need no exact comparison
         features, weights = features[:, weights != 0.0], weights[weights != 0.0]
+    precise = [*map(Fraction, weights.tolist())]
     terms = features * weights  # each operation is rounded by itself, so equal documents have equal scores
     scores, sizes = np.zeros(len(terms)), np.zeros(len(terms))
     for column in terms.T:
@@ -108,17 +108,13 @@ def summed(features: FloatArray, offsets: IntArray, weights: FloatArray, parts: 
         starts = np.concatenate([[0], 1 + np.flatnonzero(clear), [len(order)]])
         for run in np.unique(np.searchsorted(starts, doubtful, side="right")).tolist():
             own = slice(starts[run - 1], starts[run])  # no lead inside is clear; those before and after it are
-            exact = {d: _dot(weights, features[d]) for d in order[own].tolist()}
+            exact = {d: dot(precise, [*map(Fraction, features[d].tolist())]) for d in order[own].tolist()}
             order[own] = sorted(exact, key=lambda d: (-exact[d], later[d]))
         gains = parts.gains[order[:k]]
         places = np.flatnonzero(gains)
         worth = fsum(gains[places] * parts.discounts[places] * parts.merits[: len(places)])
         values.append(worth * float(parts.scales[q]))
     return fsum(values)
-
-
-def _dot(weights: FloatArray, row: FloatArray) -> Fraction:
-    return sum((Fraction(w) * Fraction(x) for w, x in zip(weights.tolist(), row.tolist(), strict=True)), Fraction(0))
 
 
 _UNIT = 2.0**40
@@ -133,8 +129,6 @@ _NODES_A_START = 4000
 _UNCLEAR = 1e-12  # leads below it are computed in exact arithmetic
 _SHARES = (0.5, 0.382, 0.61)  # points between the ends of a cell at which weights are tried
 OnProgress = Callable[[float, float, int], object]
-_Item = TypeVar("_Item")
-_CLOSED: Record = {}
 _Pairs = list[tuple[int, int]]
 """Documents that tie with a rival on one plane, each with the side of the plane where the rival is ahead."""
 
@@ -353,7 +347,7 @@ class Maximizing:
         while waiting:
             number = waiting.pop()
             if number not in rows:
-                yield from self.leaves.get(number, [_CLOSED])
+                yield from self.leaves.get(number, [{}])
                 continue
             _, first, above, below = self.splits[rows[number]].tolist()
             share, whole = float(self.shares[rows[number]]).as_integer_ratio()
@@ -515,7 +509,7 @@ class Maximizing:
             normal, side = self._plane(document, rival)
             planes.setdefault(normal, []).append((ranked, side))
             tied[normal] = (document, rival) if side > 0 else (rival, document)
-        leading = [([_product(normal, ray) for ray in rays], normal) for normal in planes]
+        leading = [([dot(normal, ray) for ray in rays], normal) for normal in planes]
         stack = [(rays, leading, ahead)]
         while stack:
             if self.deadline.expired:
@@ -539,7 +533,7 @@ class Maximizing:
             elif not open_planes:
                 self.unreached = max(self.unreached, total)
             if closed or not open_planes:
-                records.append(_CLOSED)
+                records.append({})
                 continue
             leads, normal = open_planes[0]
             above, below = leads.index(max(leads)), leads.index(min(leads))
@@ -548,12 +542,12 @@ class Maximizing:
             tie = [down * a + up * b for a, b in zip(rays[above], rays[below], strict=True)]
             shared = gcd(*tie)
             tie = [x // shared for x in tie]
-            for replaced in (above, below):
+            for place in (above, below):
                 parts = [
-                    (_replaced(one, replaced, (down * one[above] + up * one[below]) // shared), plane)
+                    ([*one[:place], (down * one[above] + up * one[below]) // shared, *one[place + 1 :]], plane)
                     for one, plane in open_planes
                 ]
-                stack.append((_replaced(rays, replaced, tie), parts, known))
+                stack.append(([*rays[:place], tie, *rays[place + 1 :]], parts, known))
         self.leaves[number] = records
         return True
 
@@ -570,7 +564,7 @@ class Maximizing:
         middle = [sum(column) for column in zip(*rays, strict=True)]
         for i in np.flatnonzero(np.abs(largest) < _UNCLEAR).tolist():
             normal, side = self._plane(*rows[i].tolist())
-            largest[i] = side * (1 if _product(normal, middle) > 0 else -1)
+            largest[i] = side * (1 if dot(normal, middle) > 0 else -1)
         normals *= np.sign(largest) / np.linalg.norm(normals, axis=1)[:, None]
         if self.nonnegative:
             normals = np.vstack([normals, np.eye(normals.shape[1])])
@@ -592,11 +586,3 @@ def _exact_rays(signs: Sequence[int], path: IntArray, shares: FloatArray) -> lis
         mixed = [(part * x << common - p) + ((whole - part) * y << common - q) for x, y in zip(a, b, strict=True)]
         rays[replaced] = mixed, common + whole.bit_length() - 1
     return [ray for ray, _ in rays]
-
-
-def _replaced(items: list[_Item], place: int, item: _Item) -> list[_Item]:
-    return [*items[:place], item, *items[place + 1 :]]
-
-
-def _product(a: Sequence[int], b: Sequence[int]) -> int:
-    return sum(map(mul, a, b))

@@ -167,9 +167,9 @@ def by_choices(
 ) -> str:
     """Return a tree over the choices of one list after the other; normals: of the cone that the weights lie in."""
     rows = problem.rows(chosen)
-    answer = rational.decide([row for _, row in rows] + [list(normal) for normal in normals])
-    if isinstance(answer, rational.Infeasible):
-        triples = zip(answer.multipliers, rows, strict=False)
+    _, multipliers = rational.decide([row for _, row in rows] + [list(normal) for normal in normals])
+    if multipliers:
+        triples = zip(multipliers, rows, strict=False)
         return f"Core [{'; '.join(f'({m}%Z, ({s}, {other}))' for m, ((s, other), _) in triples if m)}]"
     if problem.bound(chosen, gone) >= target:
         return "Bounded []"

@@ -129,14 +129,11 @@ class Inside:
             for _, _, lead in broken:
                 divisors.append(gcd(*lead) or 1)
                 rows.append([value // divisors[-1] for value in lead])
-            answer = rational.decide(rows)
-            if isinstance(answer, rational.Infeasible):
+            shares, multipliers = rational.decide(rows)
+            if multipliers:
                 common = lcm(*divisors)
-                products = zip(answer.multipliers[len(self._inside) :], divisors, strict=True)
-                return SelectionOrCore(
-                    None, _core(self._lists, pairs, [m * (common // divisor) for m, divisor in products])
-                )
-            shares = answer.weights
+                products = zip(multipliers[len(self._inside) :], divisors, strict=True)
+                return SelectionOrCore(None, _core(self._lists, pairs, [m * (common // d) for m, d in products]))
 
     def _broken(self, shares: list[int], chosen: Choices) -> list[tuple[int, int, list[int]]]:
         """Return the choices that are not strictly best, each with its best rival and its own lead at the rays."""

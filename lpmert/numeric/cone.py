@@ -5,7 +5,6 @@ weight space or of a region, cut along its limits.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -389,23 +388,20 @@ class LinOptimizer:
 
     After Galley and Quirk (EMNLP 2011), with the margin as objective, so that a tie never passes. With a cap only
     weights inside it count. If features are rounded, answers are about the exact ones; if these are unknown and only
-    they could rule a selection out, it counts as attainable, but by no doubles. `counters` counts linear programs
-    ("lps"), and verdicts that needed exact feasibility ("exact_decisions"). Raises `ValueError` for features that are
-    not finite or too large to subtract.
+    they could rule a selection out, it counts as attainable, but by no doubles. Raises `ValueError` for features that
+    are not finite or too large to subtract.
     """
 
     def __init__(
         self, features: FloatArray, offsets: IntArray, cap: Cap | None = None, rounding: Rounding | None = None
     ) -> None:
-        self.cap = cap
-        self.rounding = rounding
+        self.cap, self.rounding = cap, rounding
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.offsets = np.asarray(offsets, dtype=np.int64)
         largest = max(-self.features.min(initial=0.0), self.features.max(initial=0.0))
         if not largest <= np.finfo(np.float64).max / 4:
             raise ValueError("features must be finite, and so must their differences; scale the columns down")
-        self.counters: Counter[str] = Counter(lps=0, exact_decisions=0)
-        self._model = MarginProgram(self.features.shape[1])
+        self.model = MarginProgram(self.features.shape[1])
 
     def solve(self, chosen: Chosen, *, start: FloatArray | None = None, rows: IntArray | None = None) -> Verdict:
         """Decide whether the chosen hypotheses are attainable together.
@@ -413,7 +409,7 @@ class LinOptimizer:
         start [D]: weights to try first. rows: other hypotheses to compare with first, such as `Verdict.rows` of a
         similar choice; rows of other lists are ignored. Raises `ValueError` for a chosen row outside its list.
         """
-        decision = _Decision(self, chosen)
+        decision = Decision(self, chosen)
         verdict = decision.decide(start, rows)
         return verdict if self.cap is None else decision.reach(self.cap, verdict)
 
@@ -424,16 +420,19 @@ class LinOptimizer:
         chosen hypothesis strictly best, but `start` does, `start` and its margin are returned. The margin is `None` if
         no list has two hypotheses.
         """
-        return _Decision(self, chosen).centre(start)
+        return Decision(self, chosen).centre(start)
 
 
-class _Comparisons:
-    """One row features[chosen] - features[other] for every other hypothesis of the chosen lists.
+class Decision:
+    """One decision by cutting planes: linear programs over a growing set of held comparisons, then exact arithmetic.
 
-    chosen, other [R]: rows of the features, in order; normals [R, D]: the differences normalised to length 1.
+    There is a comparison features[chosen] - features[other] for every other hypothesis of the chosen lists. chosen,
+    other [R]: rows of the features, in order; normals [R, D]: the differences normalised to length 1. complete: whether
+    the selection covers all lists. Only then is it worth effort to round exact weights to doubles.
     """
 
-    def __init__(self, features: FloatArray, offsets: IntArray, chosen: Chosen, rounding: Rounding | None) -> None:
+    def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
+        features, offsets, rounding = optimizer.features, optimizer.offsets, optimizer.rounding
         order = np.argsort(chosen[0], kind="stable")
         lists, own = chosen[0][order], chosen[1][order]
         outside = np.flatnonzero((own < offsets[lists]) | (own >= offsets[lists + 1]))
@@ -445,7 +444,7 @@ class _Comparisons:
         self.other, owners = rows[kept], owners[kept]
         self.chosen, self._lists = own[owners], lists[owners]
         self._groups = np.flatnonzero(np.diff(owners, prepend=-1))
-        self._features, self._rounding, self.known = features, rounding, rounding is None or rounding.known
+        self._features, self._rounding, self._known = features, rounding, rounding is None or rounding.known
         self.normals = features[self.chosen]
         self.normals -= features[self.other]
         # at most the length; one column after the other, as numpy is slow on many short rows
@@ -453,16 +452,60 @@ class _Comparisons:
         self.normals /= np.where(self._size > 0, self._size, 1.0)[:, None]
         self.normals /= np.where(self._size > 0, np.linalg.norm(self.normals, axis=1), 1.0)[:, None]
         self._last: tuple[FloatArray, FloatArray, FloatArray] | None = None
+        self._model = optimizer.model
+        self._complete = len(lists) == len(offsets) - 1
+        self._held = _NO_ROWS
+        self._round_size = 4 * features.shape[1] + 16
 
-    def __len__(self) -> int:
-        return len(self.normals)
+    def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
+        weights = self._first_weights(start)
+        if self.confirmed(weights):
+            return self._attainable(weights)
+        first = _NO_ROWS if rows is None else np.flatnonzero(np.isin(self.other, rows))
+        new = np.union1d(first, self._unclear(weights))
+        while len(new):
+            optimum = self._maximise(new)
+            if optimum is None:
+                break
+            weights, margin, duals = optimum
+            if self.confirmed(weights):
+                return self._attainable(weights)
+            if margin < _UNDECIDED_MARGIN:
+                verdict = self._unattainable(self._held[duals > 0]) if self._known else None
+                if verdict is not None:
+                    return verdict
+                break
+            new = self._unclear(weights)
+        return self._decide_exactly() if self._known else self._attainable(None)
 
-    def triple(self, index: int) -> tuple[int, int, int]:
-        return int(self._lists[index]), int(self.chosen[index]), int(self.other[index])
+    def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
+        """Return an attainable verdict restricted to weights of the cap."""
+        if verdict.weights is None or cap.contains(verdict.weights):
+            return verdict
+        weights, support = reach_cap(self.normals, cap, verdict.weights)
+        if support is not None and self._known:
+            return Verdict(False, verdict.rows, core=self._core(np.flatnonzero(support)))
+        if weights is not None:
+            weights, _ = rational.below_one(weights)
+        if weights is not None and self.confirmed(weights):
+            return self._attainable(weights)
+        return Verdict(True, verdict.rows)
 
-    def find(self, rows: IntArray) -> IntArray:
-        """Return the comparisons with these other rows; rows that do not occur are ignored."""
-        return np.flatnonzero(np.isin(self.other, rows))
+    def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
+        checkpoint()
+        first = weights = self._first_weights(start)
+        if len(self.normals) == 0:
+            return weights, None
+        margins, least = self.margins(weights)[0], np.inf
+        while len(new := self._worst(margins, margins < least)):
+            optimum = self._maximise(new)
+            if optimum is None:
+                break
+            weights, least = optimum[0], optimum[1] - TOLERANCE
+            margins = self.margins(weights)[0]
+        if start is not None and not self.confirmed(weights) and self.confirmed(first):
+            weights = first
+        return weights, float(self.margins(weights)[0].min())
 
     def margins(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return normals.weights [R] in floating point and a bound [R] on the error, for weights of size at most 1.
@@ -474,7 +517,7 @@ class _Comparisons:
         if last is not None and np.array_equal(weights, last[0]):
             return last[1:]  # callers ask several times about the same weights
         self._last = None
-        spread = rational.EPSILON * (np.abs(self.normals) @ np.abs(weights)) + rational.SMALLEST_NORMAL
+        spread = EPSILON * (np.abs(self.normals) @ np.abs(weights)) + rational.SMALLEST_NORMAL
         bound = (len(weights) + 6) * spread
         if self._rounding is not None:
             unbounded = np.full(len(bound), np.inf)
@@ -493,163 +536,79 @@ class _Comparisons:
             return True
         (whole,) = rational.to_integers(weights[None])
         parts = np.array_split(close, range(_FEW, len(close), _FEW))  # the first part mostly decides
-        return self.known and all(rational.all_positive(self.exact_rows(part), whole) for part in parts)
+        return self._known and all(rational.all_positive(self._exact_rows(part), whole) for part in parts)
 
-    def exactly_violated(self, weights: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which comparisons [R] are not positive at integer weights [D]."""
-        margins, bound = self.margins(rational.round_to_floats(weights))
-        violated = margins < -bound
-        close = np.flatnonzero(np.abs(margins) <= bound)
-        for i, row in zip(close, self.exact_rows(close), strict=True):
-            violated[i] = not rational.all_positive([row], weights)
-        return violated
-
-    def exact_rows(self, indices: IntArray) -> list[list[int]]:
+    def _exact_rows(self, indices: IntArray) -> list[list[int]]:
         """Return the differences of comparisons [n] in integers, each up to its own positive factor."""
         return exact_differences(self._features, self._rounding, self.chosen[indices], self.other[indices])
 
-    def worst(self, margins: FloatArray, eligible: NDArray[np.bool_], limit: int) -> IntArray:
-        """Return the eligible comparison of least margin of each list, for the `limit` worst lists."""
+    def _first_weights(self, start: FloatArray | None) -> FloatArray:
+        weights = self.normals.sum(axis=0) if start is None else np.asarray(start, dtype=np.float64)
+        if not np.isfinite(weights).all():
+            raise ValueError("start must be finite")
+        return rational.below_one(weights)[0] if weights.any() else np.ones(len(weights))
+
+    def _unclear(self, weights: FloatArray) -> IntArray:
+        margins, bound = self.margins(weights)
+        return self._worst(margins, margins <= bound)
+
+    def _worst(self, margins: FloatArray, eligible: NDArray[np.bool_]) -> IntArray:
+        """Return the eligible comparison that is not held of least margin of each list, for the worst lists."""
+        eligible[self._held] = False
         values = np.where(eligible, margins, np.inf)
         least = np.minimum.reduceat(values, self._groups)
         reached = np.flatnonzero(eligible & (values == np.repeat(least, np.diff(self._groups, append=len(values)))))
         first = reached[np.flatnonzero(np.diff(self._lists[reached], prepend=-1))]
-        return first if len(first) <= limit else first[np.argpartition(values[first], limit)[:limit]]
-
-
-class _Decision:
-    """One decision by cutting planes: linear programs over a growing set of held comparisons, then exact arithmetic.
-
-    complete: whether the selection covers all lists. Only then is it worth effort to round exact weights to doubles.
-    """
-
-    def __init__(self, optimizer: LinOptimizer, chosen: Chosen) -> None:
-        self.counters = optimizer.counters
-        self.model = optimizer._model
-        self.comparisons = _Comparisons(optimizer.features, optimizer.offsets, chosen, optimizer.rounding)
-        self.complete = len(chosen[0]) == len(optimizer.offsets) - 1
-        self.width = optimizer.features.shape[1]
-        self.held = _NO_ROWS
-        self.round_size = 4 * self.width + 16
-
-    def decide(self, start: FloatArray | None, rows: IntArray | None) -> Verdict:
-        weights = self._first_weights(start)
-        if self.comparisons.confirmed(weights):
-            return self._attainable(weights)
-        new = np.union1d(_NO_ROWS if rows is None else self.comparisons.find(rows), self._unclear(weights))
-        while len(new):
-            optimum = self._maximise(new)
-            if optimum is None:
-                break
-            weights, margin, duals = optimum
-            if self.comparisons.confirmed(weights):
-                return self._attainable(weights)
-            if margin < _UNDECIDED_MARGIN:
-                verdict = self._unattainable(self.held[duals > 0]) if self.comparisons.known else None
-                if verdict is not None:
-                    return verdict
-                break
-            new = self._unclear(weights)
-        if not self.comparisons.known:
-            return Verdict(True, self.comparisons.other[self.held])
-        return self._decide_exactly()
-
-    def reach(self, cap: Cap, verdict: Verdict) -> Verdict:
-        """Return an attainable verdict restricted to weights of the cap."""
-        if verdict.weights is None or cap.contains(verdict.weights):
-            return verdict
-        normals = self.comparisons.normals
-        weights, support = reach_cap(normals, cap, verdict.weights)
-        if support is not None and self.comparisons.known:
-            core = tuple(self.comparisons.triple(int(i)) for i in np.flatnonzero(support))
-            return Verdict(False, verdict.rows, core=core)
-        if weights is not None:
-            weights, _ = rational.below_one(weights)
-        if weights is not None and self.comparisons.confirmed(weights):
-            return self._attainable(weights)
-        return Verdict(True, verdict.rows)
-
-    def centre(self, start: FloatArray | None) -> tuple[FloatArray, float | None]:
-        checkpoint()
-        first = weights = self._first_weights(start)
-        if len(self.comparisons) == 0:
-            return weights, None
-        new = self._below(weights, np.inf)
-        while len(new):
-            optimum = self._maximise(new)
-            if optimum is None:
-                break
-            weights, margin, _ = optimum
-            new = self._below(weights, margin - TOLERANCE)
-        if start is not None and not self.comparisons.confirmed(weights) and self.comparisons.confirmed(first):
-            weights = first
-        return weights, float(self.comparisons.margins(weights)[0].min())
-
-    def _first_weights(self, start: FloatArray | None) -> FloatArray:
-        weights = self.comparisons.normals.sum(axis=0) if start is None else np.asarray(start, dtype=np.float64)
-        if not np.isfinite(weights).all():
-            raise ValueError("start must be finite")
-        return rational.below_one(weights)[0] if weights.any() else np.ones(self.width)
-
-    def _unclear(self, weights: FloatArray) -> IntArray:
-        margins, bound = self.comparisons.margins(weights)
-        return self._not_held(margins, margins <= bound)
-
-    def _below(self, weights: FloatArray, margin: float) -> IntArray:
-        margins, _ = self.comparisons.margins(weights)
-        return self._not_held(margins, margins < margin)
-
-    def _not_held(self, margins: FloatArray, eligible: NDArray[np.bool_]) -> IntArray:
-        eligible[self.held] = False
-        return self.comparisons.worst(margins, eligible, self.round_size)
+        most = self._round_size
+        return first if len(first) <= most else first[np.argpartition(values[first], most)[:most]]
 
     def _maximise(self, new: IntArray) -> tuple[FloatArray, float, FloatArray] | None:
         """Hold more comparisons, and return the optimal weights [D], margin and duals [R]; `None` if HiGHS fails."""
-        if len(self.held) == 0:
-            self.model.clear()
-        normals = self.comparisons.normals[new]
+        if len(self._held) == 0:
+            self._model.clear()
+        normals = self.normals[new]
         normals[np.abs(normals) <= _SMALLEST_COEFFICIENT] = 0.0
-        self.model.add(normals)
-        self.held = np.concatenate([self.held, new])
-        self.counters["lps"] += 1
+        self._model.add(normals)
+        self._held = np.concatenate([self._held, new])
         checkpoint()
-        return self.model.run()
+        return self._model.run()
 
     def _decide_exactly(self) -> Verdict:
-        self.counters["exact_decisions"] += 1
         while True:
-            answer = rational.decide(self.comparisons.exact_rows(self.held))
-            if isinstance(answer, rational.Infeasible):
-                verdict = self._unattainable(self.held[np.array(answer.multipliers, dtype=object) > 0])
+            weights, multipliers = rational.decide(self._exact_rows(self._held))
+            if multipliers:
+                verdict = self._unattainable(self._held[np.array(multipliers, dtype=object) > 0])
                 if verdict is None:
                     raise ArithmeticError("rows with checked Farkas multipliers have none")
                 return verdict
-            violated = self.comparisons.exactly_violated(answer.weights)
+            margins, bound = self.margins(rational.round_to_floats(weights))
+            violated = margins < -bound
+            close = np.flatnonzero(np.abs(margins) <= bound)
+            for i, row in zip(close, self._exact_rows(close), strict=True):
+                violated[i] = not rational.all_positive([row], weights)
             if not violated.any():
-                return self._attainable_exactly(answer.weights)
-            margins, _ = self.comparisons.margins(rational.round_to_floats(answer.weights))
-            self.held = np.concatenate([self.held, self.comparisons.worst(margins, violated, self.round_size)])
+                return self._attainable_exactly(weights)
+            self._held = np.concatenate([self._held, self._worst(margins, violated)])
 
-    def _attainable(self, weights: FloatArray) -> Verdict:
-        return Verdict(True, self.comparisons.other[self.held], weights)
+    def _attainable(self, weights: FloatArray | None) -> Verdict:
+        return Verdict(True, self.other[self._held], weights)
 
     def _attainable_exactly(self, exact: Sequence[int]) -> Verdict:
         # Multiples of the weights round differently, which helps where the cell is a few ulps wide.
         multiples = [[factor * weight for weight in exact] for factor in range(1, _ROUNDINGS + 1)]
         tried: Iterable[FloatArray] = map(rational.round_to_floats, multiples)
-        if self.complete:
-            rows = self.comparisons.exact_rows(self.held)
+        if self._complete:
+            rows = self._exact_rows(self._held)
             tried = chain(tried, (rational.rounded_inside(rows, multiple) for multiple in multiples))
-        for weights in tried:
-            checkpoint()
-            if self.comparisons.confirmed(weights):
-                return self._attainable(weights)
-        return Verdict(True, self.comparisons.other[self.held])
+        return self._attainable(next((weights for weights in checked(tried, 1) if self.confirmed(weights)), None))
 
     def _unattainable(self, support: IntArray) -> Verdict | None:
         """Return the verdict if these comparisons have Farkas multipliers in exact arithmetic, else `None`."""
-        multipliers = rational.farkas(self.comparisons.exact_rows(support))
+        multipliers = rational.farkas(self._exact_rows(support))
         if multipliers is None:
             return None
-        core = tuple(self.comparisons.triple(i) for i, m in zip(support, multipliers, strict=True) if m)
-        return Verdict(False, self.comparisons.other[self.held], core=core)
+        return Verdict(False, self.other[self._held], core=self._core(support[np.array(multipliers, dtype=object) > 0]))
+
+    def _core(self, indices: IntArray) -> tuple[tuple[int, int, int], ...]:
+        columns = (values[indices].tolist() for values in (self._lists, self.chosen, self.other))
+        return tuple(zip(*columns, strict=True))

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from lpmert import core
 from lpmert.errors import FloatArray, IntArray
 from lpmert.model.problem import Problem
-from lpmert.numeric.cone import LinOptimizer, MarginProgram, SolverError, Verdict, _Comparisons
+from lpmert.numeric.cone import Decision, LinOptimizer, MarginProgram, SolverError, Verdict
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, UNDECIDED, sorted_lists
 from lpmert.numeric.rational import Rounding
 
@@ -194,7 +194,7 @@ def test_centre_keeps_a_better_start_and_ends_where_a_dropped_coefficient_exceed
 def test_margins_of_other_weights_are_not_those_before() -> None:
     rng = np.random.default_rng(1)
     features = rng.normal(size=(6, 2))
-    comparisons = _Comparisons(features, np.array([0, 6]), asked({0: 2}), None)
+    comparisons = Decision(LinOptimizer(features, np.array([0, 6])), asked({0: 2}))
     weights = np.array([1.0, 0.25])
     first = comparisons.margins(weights)[0].copy()
     weights *= -1.0  # in place
@@ -208,7 +208,8 @@ def test_margins_are_off_by_what_both_features_may_be_off() -> None:
     for length in (1.0, 64.0):
         features = np.array([[3.0 * length, 1.0], [0.0, 1.0]])
         nobody_knows = Rounding(spread, features, np.zeros((2, 2), dtype=np.int64), None, np.arange(2))
-        _, bound = _Comparisons(features, np.array([0, 2]), asked({0: 0}), nobody_knows).margins(weights)
+        optimizer = LinOptimizer(features, np.array([0, 2]), rounding=nobody_knows)
+        _, bound = Decision(optimizer, asked({0: 0})).margins(weights)
         most = 2.0 * (0.5 * 2.0**-30 + 2.0**-20) / (3.0 * length)
         assert most <= bound[0] <= 1.001 * most
 
