@@ -26,6 +26,7 @@ import numpy as np
 from lpmert.api import Searches, list_problem, many_searches
 from lpmert.core import decode
 from lpmert.errors import FloatArray, IntArray, MethodError, RegionError
+from lpmert.formats.weights import given_weights
 from lpmert.limits import Deadline, checkpoint, within
 from lpmert.metrics.base import Metric
 from lpmert.model.nbest import NBest
@@ -293,10 +294,7 @@ class _Selection:
 
 _LARGEST = 999  # maximum of the absolute values of whole weights: three digits
 _BITS = 30  # bits of the coefficients of limits; products with weights of a few digits are far from overflow
-
-_MOST_TRIED = 50
-"""Candidates after which the search gives up: with coarse features, small weights tie nearly everywhere."""
-
+_MOST_TRIED = 50  # candidates after which the search gives up: with coarse features, small weights tie everywhere
 _MOST_BOXES = 10_000  # boxes after which the search gives up: with many features or thin cones it would not end
 _FIRST_LIMITS, _ROUNDS = 4, 8  # limits per feature at the start, and rounds of propagation per box
 
@@ -340,8 +338,6 @@ def whole_weights(
     >>> lpmert.whole_weights(lists, lpmert.minimize(lists))
     {'a': 3, 'b': 2}
     """
-    from lpmert.formats.weights import given_weights
-
     problem = list_problem(nbest, metric, ties, region, "whole weights need")
     checkpoint(TIMES * nbest.n_hypotheses * nbest.n_features * np.dtype(np.float64).itemsize)
     near = problem.checked_weights(given_weights(weights, "weights"))

@@ -42,10 +42,7 @@ from lpmert.search.method import Method
 from lpmert.values import real_number
 
 _PRECISION = 1e-2  # maximum distance between attained and possible ends of a range, relative to their size
-
-_SHARE = 0.49
-"""Share of an open angle that is searched next: halves of simple angles would meet ties, which decide nothing."""
-
+_SHARE = 0.49  # of an open angle that is searched next: halves of simple angles would meet ties, which decide nothing
 _FAR = 1e6  # values of a weight beyond so many times its size at the optimum count as infinite
 
 
@@ -343,10 +340,7 @@ _MOST_FEATURES = 5  # maximum number of features for cones: beyond it they are t
 _MOST_PLACES = 50  # maximum number of binary places of rays: up to it, halving is exact
 _BITS = 52  # bits, without the sign, that an exact sum of products may take: one less than a double has
 _BLOCK, _SCORES = 1 << 17, 1 << 22  # hypotheses in a batch of cones, and scores that are computed at a time
-
-_OPEN, _MOST_CONES = 0.1, 200_000
-"""A division ends once at most this share of what may be near-optimal is open, or so many cones were split."""
-
+_OPEN, _MOST_CONES = 0.1, 200_000  # a division ends at this open share of what may be near-optimal, or so many cones
 _BOX_PLACES = 16  # binary places of the corners of a box, whose largest entry is 1
 
 
@@ -405,8 +399,7 @@ def near_cones(
 
 
 def _cones_of_ranges(box: FloatArray) -> FloatArray:
-    """Return cones [n, d, d], each in one orthant, that cover a box [2, d], or everything if a side is unbounded, or
-    none is fixed.
+    """Return cones [n, d, d], each in one orthant, that cover a box [2, d]; all weights unless it is bounded and fixed.
 
     The box is rounded outwards: rays have entries of at most 1, with few binary places.
     """

@@ -84,7 +84,7 @@ def test_a_failure_leaves_what_was_done_and_the_loop_goes_on(tmp_path: Path) -> 
 
 def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     config = written(tmp_path)
-    assert "1 iteration done, the most allowed" in refusal("loop", config, "--iterations", 1, code=3)
+    assert "1 iteration done, the most allowed" in ended(3, "loop", config, "--iterations", 1).stdout
     ended(2, "loop", config, "--forget", "--resume")
     ended(2, "loop", config, "--write", "update")
     assert "none.toml: cannot be read" in refusal("loop", tmp_path / "none.toml")
