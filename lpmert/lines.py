@@ -13,8 +13,7 @@ Statistical Machine Translation, COLING 2008 (random walks around the best weigh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import atan, inf, tan
 from typing import NamedTuple, Self
@@ -27,13 +26,10 @@ from lpmert.limits import checkpoint, out_of_time
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.graphs import Graph
-from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.model.problem import Problem
+from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
 from lpmert.numeric.lists import correlations, from_sizes, reach_of, units
 from lpmert.numeric.rational import EPSILON, below_one
 from lpmert.quoting import quoted
-
-AnyProblem = Problem | LatticeProblem
 
 
 class Step(NamedTuple):
@@ -116,9 +112,8 @@ class LineSearch(Space):
 
     def __init__(self, form: Canonical, lattices: LatticeProblem | None = None) -> None:
         super().__init__(form, lattices)
-        self._losses = losses_of(form)
         if lattices is None:
-            self._lists = line_search(form.features, form.offsets, self._losses)
+            self._lists = line_search(form.features, form.offsets, losses_of(form))
 
     def at(self, weights: FloatArray) -> float:
         """Return the level of decoding with weights [D] in floating point, the first of equals winning."""
@@ -179,22 +174,12 @@ class LineSearch(Space):
             lines.append(np.column_stack([intercepts, slopes]))
             statistics += [self.lattices.statistics(number, way) for way in ways]
             offsets.append(len(statistics))
-        table, form = np.array(statistics), self._losses
-        losses = form._replace(statistics=table) if isinstance(form, RatioLosses) else table[:, 0].astype(np.int64)
+        losses = losses_of(self.form, np.array(statistics))
         return line_search(np.concatenate(lines), np.array(offsets, dtype=np.int64), losses), _INTERCEPT, _SLOPE
 
 
-class RatioLosses(NamedTuple):
-    """The losses of a ratio metric for the core: its kind and parameters, statistics [M, K], and their constant [K]."""
-
-    kind: int
-    parameters: FloatArray
-    statistics: FloatArray
-    constant: FloatArray
-
-
-Losses = IntArray | RatioLosses
-"""Of the hypotheses [M] of lists: costs that add up, or statistics of a ratio metric."""
+Losses = IntArray | tuple[int, FloatArray, FloatArray, FloatArray]
+"""Costs [M]; or a ratio metric's kind and parameters, statistics [M, K], and their constant [K]."""
 
 
 def line_search(features: FloatArray, offsets: IntArray, losses: Losses) -> core.LineSearch:
@@ -202,17 +187,20 @@ def line_search(features: FloatArray, offsets: IntArray, losses: Losses) -> core
     return core.line_search(np.ascontiguousarray(features.T), offsets, losses)
 
 
-def losses_of(form: Canonical) -> Losses:
-    """Return the losses of a canonical form for the core; raises `MethodError` for a metric that it cannot compute."""
+def losses_of(form: Canonical, statistics: FloatArray | None = None) -> Losses:
+    """Return the losses of a canonical form, or of paths with statistics [M, K], for the core.
+
+    Raises `MethodError` for a metric that it cannot compute.
+    """
     if form.additive:
-        return form.costs
-    metric = form.totals.metric
+        return form.costs if statistics is None else statistics[:, 0].astype(np.int64)
+    metric, totals = form.totals.metric, form.totals
     if not isinstance(metric, RatioMetric):
         raise MethodError(
             f"line search takes sums over lists and the ratio metrics of lpmert, not {quoted(metric.name)}; "
             "state a fraction of sums as lpmert.metrics.LinearFraction, or choose a method that takes any loss"
         )
-    return RatioLosses(metric.kind, metric.parameters, form.totals.statistics, form.totals.constant)
+    return metric.kind, metric.parameters, totals.statistics if statistics is None else statistics, totals.constant
 
 
 def envelope(
@@ -287,50 +275,42 @@ Optimum = tuple[FloatArray, float]  # the end of a descent: weights [d] and thei
 Descent = Callable[[LineSearch, FloatArray, Clock], Optimum]  # descends from weights [d] to a local optimum
 
 
-@dataclass(frozen=True)
-class Restarts:
-    """Descents of one kind from several starts.
+def local_optima(
+    search: LineSearch,
+    descend: Descent,
+    starts: Sequence[FloatArray],
+    rng: np.random.Generator,
+    clock: Clock,
+    count: int | None = 20,
+    walk_share: float = 0.9,
+) -> list[tuple[float, FloatArray]]:
+    """Descend from given weights [d], then from random ones; return level and weights of all optima, in order.
 
-    count: random starts, after the initial ones; `None`: at least `LEAST_STARTS` starts in all, the initial ones among
-    them; whenever a start yields a new best, at least as many further ones as there were so far (Foster and Kuhn,
-    Stabilizing Minimum Error Rate Training, WMT 2009); initial starts beyond that number are left out. walk_share: the
-    share of random starts that step from the best weights so far (random walk) instead of being drawn afresh.
+    count: random starts; `None`: at least `LEAST_STARTS` starts in all, the given ones among them; whenever a start
+    yields a new best, at least as many further ones as there were so far (Foster and Kuhn, Stabilizing Minimum Error
+    Rate Training, WMT 2009); given starts beyond that number are left out. walk_share: the share of random starts that
+    step from the best weights so far (random walk) instead of being drawn afresh.
     """
-
-    descend: Descent
-    count: int | None = 20
-    walk_share: float = 0.9
-
-    def run(
-        self, search: LineSearch, initial: Iterable[FloatArray], rng: np.random.Generator, clock: Clock
-    ) -> list[tuple[float, FloatArray]]:
-        """Descend from initial weights [d], then from random ones; return level and weights of all optima, in order."""
-        found: list[tuple[float, FloatArray]] = []
-        best, best_weights, best_start = inf, None, 0
-        starts = list(initial)
-        while True:
-            wanted = max(LEAST_STARTS, 2 * best_start) if self.count is None else len(starts) + self.count
-            if found and (len(found) >= wanted or clock.expired(0)):
-                return found
-            start = starts[len(found)] if len(found) < len(starts) else self._draw(search, best_weights, rng)
-            weights, level = self.descend(search, start, clock)
-            clock.keep(weights, search.loss_of(level))
-            found.append((level, weights))
-            if level < best:
-                best, best_weights, best_start = level, weights, len(found)
-
-    def _draw(self, search: LineSearch, best: FloatArray | None, rng: np.random.Generator) -> FloatArray:
-        """Return a random start [d], which may step from the best weights [d] so far.
-
-        A step that leaves the limits is cut at random before them.
-        """
-        if best is None or rng.random() >= self.walk_share:
-            return random_weights(search, rng)
-        largest = np.abs(best * search.spread).max()
-        deviation = _DEVIATION * 10.0 ** -rng.random()
-        step = deviation * largest * rng.normal(size=len(best)) / search.spread
-        high = search.range(best, step)[1]
-        return np.asarray(best + (step if high > 1.0 else step * high * rng.random()))
+    found: list[tuple[float, FloatArray]] = []
+    best, best_weights, best_start = inf, np.empty(0), 0
+    while True:
+        wanted = max(LEAST_STARTS, 2 * best_start) if count is None else len(starts) + count
+        if found and (len(found) >= wanted or clock.expired(0)):
+            return found
+        if len(found) < len(starts):
+            start = starts[len(found)]
+        elif not len(best_weights) or rng.random() >= walk_share:
+            start = random_weights(search, rng)
+        else:
+            deviation = _DEVIATION * 10.0 ** -rng.random() * np.abs(best_weights * search.spread).max()
+            step = deviation * rng.normal(size=len(best_weights)) / search.spread
+            high = search.range(best_weights, step)[1]  # a step that leaves the limits is cut at random before them
+            start = best_weights + (step if high > 1.0 else step * high * rng.random())
+        weights, level = descend(search, start, clock)
+        clock.keep(weights, search.loss_of(level))
+        found.append((level, weights))
+        if level < best:
+            best, best_weights, best_start = level, weights, len(found)
 
 
 def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:
@@ -347,37 +327,24 @@ def random_weights(space: Space, rng: np.random.Generator) -> FloatArray:
     return np.asarray(inside + scale * tan(rng.uniform(low, high)) * direction)
 
 
-def local_optima(
-    problem: AnyProblem,
-    search: LineSearch,
-    restarts: Restarts,
-    start: FloatArray | None,
-    seed: int,
-    clock: Clock,
-) -> list[tuple[float, FloatArray]]:
-    """Return the level and the weights [d] at the end of each descent, in order.
-
-    The first descent begins at `start` [d], or else at weights that count all features alike.
-    """
+def usual_starts(problem: AnyProblem, space: Space, start: FloatArray | None) -> list[FloatArray]:
+    """Return the first starts of a method: `start` [d], or else weights that count all features alike."""
     inside = problem.canonical.interior
-    first = [1.0 / search.spread if start is None else start]
-    if inside is not None and not problem.inside(problem.to_caller(CanonicalWeights(first[0]))):
-        first = [inside]
-    if inside is None and search.dimension == 2:
-        first.append(-first[0])  # lines from opposite points cover all directions of a plane
-    return restarts.run(search, first, np.random.default_rng(seed), clock)
+    first = 1.0 / space.spread if start is None else start
+    if inside is not None:
+        return [first if problem.inside(problem.to_caller(CanonicalWeights(first))) else inside]
+    return [first, -first] if space.dimension == 2 else [first]  # lines from opposite points cover a plane
 
 
 def greedy(search: LineSearch, weights: FloatArray, clock: Clock) -> Optimum:
     """Move along the coordinate that lowers the level most, until none does."""
-    level = search.at(weights)
+    level, axes = search.at(weights), np.eye(search.dimension)
     coordinates = candidates = np.arange(search.dimension)
     while not clock.expired(len(candidates)):
-        coordinate, step = search.best_coordinate(weights, candidates)
-        moved = None if coordinate < 0 else _moved(search, weights, level, np.eye(len(coordinates))[coordinate], step)
-        if moved is None:
+        before, (coordinate, step) = level, search.best_coordinate(weights, candidates)
+        weights, level = _moved(search, weights, level, axes[coordinate], step)
+        if level == before:
             break
-        weights, level = moved
         candidates = coordinates[coordinates != coordinate]  # the line just searched has nothing better
     return weights, level
 
@@ -396,10 +363,9 @@ def powell(search: LineSearch, weights: FloatArray, clock: Clock) -> Optimum:
         for k, direction in enumerate(directions):
             if clock.expired():
                 return weights, level
-            moved = _moved(search, weights, level, direction, search.along(weights, direction))
-            if moved is not None:
-                falls[k] = level - moved[1]
-                weights, level = moved
+            before = level
+            weights, level = _moved(search, weights, level, direction, search.along(weights, direction))
+            falls[k] = before - level
         if level == start_level:
             return weights, level
         way = weights - round_start
@@ -408,8 +374,7 @@ def powell(search: LineSearch, weights: FloatArray, clock: Clock) -> Optimum:
         fall = start_level - level
         bend = 2 * (start_level - 2 * level + further) * (fall - falls[largest]) ** 2
         if further < start_level and bend < falls[largest] * (start_level - further) ** 2 and way.any():
-            moved = _moved(search, weights, level, way, search.along(weights, way))
-            weights, level = moved or (weights, level)
+            weights, level = _moved(search, weights, level, way, search.along(weights, way))
             directions[largest] = directions[-1]
             directions[-1] = way / np.linalg.norm(way)
 
@@ -417,19 +382,20 @@ def powell(search: LineSearch, weights: FloatArray, clock: Clock) -> Optimum:
 DESCENTS: Mapping[str, Descent] = {"greedy": greedy, "powell": powell}
 
 
-def _moved(search: LineSearch, weights: FloatArray, level: float, direction: FloatArray, step: Step) -> Optimum | None:
-    """Return the weights after a step and their level; `None` if decoding with them does not lower the level."""
-    if not step.level < level:
-        return None
-    moved, _ = below_one(weights + step.t * direction)
-    reached = search.at(moved)
-    return (moved, reached) if reached < level else None
+def _moved(search: LineSearch, weights: FloatArray, level: float, direction: FloatArray, step: Step) -> Optimum:
+    """Return the weights after a step and their level, if decoding with them lowers the level; else those before."""
+    if step.level < level:
+        moved, _ = below_one(weights + step.t * direction)
+        reached = search.at(moved)
+        if reached < level:
+            return moved, reached
+    return weights, level
 
 
 DEFAULT_BUDGET = 3_000_000
 """Hypotheses times line searches that `descend` spends unless told otherwise: 0.1 s for lists of 30 to 100."""
 
-OVERHEAD = 1_000  # the fixed cost of a line search, in hypotheses
+_OVERHEAD = 1_000  # the fixed cost of a line search, in hypotheses
 _PIECE_OF_DESCENT = 20_000_000  # features times hypotheses times line searches between two checks of the clock
 _TABLE = 64  # directions drawn for one start; a longer descent uses them again
 _RIDGE = 1e-3  # directions in which the lists vary less than this share of the widest are not stretched further
@@ -478,7 +444,7 @@ class Near(NamedTuple):
     @property
     def line(self) -> int:
         """The work of a line search on these lists."""
-        return int(self.offsets[-1]) + OVERHEAD
+        return int(self.offsets[-1]) + _OVERHEAD
 
     def beside(self, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return weights [D] in it: a random step from its centre, or a smaller one from `weights` [D]."""
@@ -519,7 +485,7 @@ class Descents:
         self._turned = np.empty_like(transposed)
         for column, row in zip(self._basis.T, self._turned, strict=True):  # faster than a threaded matrix product
             checkpoint()
-            core.combine(transposed, np.ascontiguousarray(column), row)
+            row[:] = core.scores_of(transposed, np.ascontiguousarray(column))
         self._magnitudes = reach_of(features)
         self._everywhere = Near(np.zeros(dimension), inf, core.line_search(self._turned, offsets, costs), offsets)
         self._line = self._everywhere.line
@@ -595,12 +561,22 @@ class Descents:
         directions[::_COORDINATE_EVERY] = self._inverse.T[rng.integers(len(inner), size=_TABLE // _COORDINATE_EVERY)]
         rates = np.exp(rng.uniform(*_RATES, size=_TABLE)) / self._deviation
         taking_part = rng.random((_TABLE, len(where.offsets) - 1)) < rng.random((_TABLE, 1))
-        draws = directions, rates, taking_part
         turns = np.zeros(2, dtype=np.int64)
         at_once = max(1, _PIECE_OF_DESCENT // max(1, int(where.offsets[-1]) * len(inner)))
         while turns[1] < self._patience and searches > 0 and not out_of_time():
             most = min(at_once, searches)
-            searches -= most - core.descend(where.lists, inner, where[:2], draws, turns, self._patience, most)
+            searches -= most - core.descend(
+                where.lists,
+                inner,
+                where.centre,
+                where.reach,
+                directions,
+                rates,
+                taking_part,
+                turns,
+                self._patience,
+                most,
+            )
         return searches
 
     def _near(self) -> Near | None:

@@ -21,26 +21,25 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lpmert.errors import DataError, LpmertError, MethodError, MetricError
 from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
 
 logger = logging.getLogger("lpmert")
 
 
 @dataclass(frozen=True)
 class Registry:
-    """A table of objects by name.
+    """A table of objects by name, such as entry points of the group "lpmert.methods".
 
-    group: of the entry points. error: the name of the exception for unknown names. own: where each of our own objects
-    is, in a table, because looking up entry points takes time.
+    error: for unknown names. own: where each of our own objects is, in a table, because looking up entry points takes
+    time.
     """
 
     kind: str
-    group: str
-    error: str
+    error: type[LpmertError]
     own: Mapping[str, str]
 
     def names(self) -> tuple[str, ...]:
@@ -52,13 +51,13 @@ class Registry:
             return _attribute(self.own[name])
         places = [name] if ":" in name else sorted(self._foreign().get(name, ()))
         if not places:
-            raise self._refused(self.unknown(name))
+            raise self.error(self.unknown(name))
         if len(places) > 1:
-            raise self._refused(f"{self.kind} {quoted(name)} is registered twice; give one of {listed(places)}")
+            raise self.error(f"{self.kind} {quoted(name)} is registered twice; give one of {listed(places)}")
         try:
             return _attribute(places[0])
         except (ImportError, AttributeError, ValueError, SyntaxError) as error:
-            raise self._refused(f"{self.kind} {quoted(name)} cannot be loaded from {places[0]}: {error}") from error
+            raise self.error(f"{self.kind} {quoted(name)} cannot be loaded from {places[0]}: {error}") from error
 
     def build(self, name: str) -> Any:
         """Return the object of this name; a class or function is called without arguments."""
@@ -68,7 +67,7 @@ class Registry:
         try:
             return found()
         except TypeError as error:
-            raise self._refused(f"{self.kind} {quoted(name)} cannot be made without arguments: {error}") from error
+            raise self.error(f"{self.kind} {quoted(name)} cannot be made without arguments: {error}") from error
 
     def unknown(self, name: str, others: Iterable[str] = ()) -> str:
         """Return the message for an unknown name; others: further names that would have been valid."""
@@ -78,16 +77,12 @@ class Registry:
     def _foreign(self) -> dict[str, set[str]]:
         """Return the places of entry points by name, except those with one of our own names, with a warning."""
         found: dict[str, set[str]] = {}
-        for one in _registered(self.group, tuple(sys.path)):
+        for one in _registered(f"lpmert.{self.kind}s", tuple(sys.path)):
             if one.name in self.own:
                 logger.warning("%s %r has the name of one of ours; use %s", self.kind, one.name, one.value)
             else:
                 found.setdefault(one.name, set()).add(one.value)
         return found
-
-    def _refused(self, message: str) -> Exception:
-        refused: Exception = getattr(import_module("lpmert.errors"), self.error)(message)
-        return refused
 
 
 @cache
@@ -105,8 +100,7 @@ def _attribute(place: str) -> Any:
 
 METHODS = Registry(
     "method",
-    "lpmert.methods",
-    "MethodError",
+    MethodError,
     {
         "auto": "lpmert.methods.auto:Auto",
         "cells": "lpmert.methods.cells:Cells",
@@ -137,8 +131,7 @@ METHODS = Registry(
 
 METRICS = Registry(
     "metric",
-    "lpmert.metrics",
-    "MetricError",
+    MetricError,
     {
         "loss": "lpmert.metrics.base:SumOfLosses",
         "zero-one": "lpmert.metrics.base:ZeroOne",
@@ -155,8 +148,7 @@ METRICS = Registry(
 
 FORMATS = Registry(
     "format",
-    "lpmert.formats",
-    "DataError",
+    DataError,
     {
         "tsv": "lpmert.formats.tables:TSV",
         "csv": "lpmert.formats.tables:CSV",

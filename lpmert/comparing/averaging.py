@@ -175,7 +175,7 @@ def _walked(sphere: _Sphere, before: _Chain, steps: int, counted: bool) -> tuple
     while done < steps and not (done and out_of_time()):
         part = path[done : done + sphere.piece]
         directions, draws = chain.rng.normal(size=part.shape), chain.rng.random(len(part))
-        core.walk(sphere.search, sphere.where, sphere.temperature, chain[:3], directions, draws, counted, part)
+        core.walk(sphere.search, sphere.where, sphere.temperature, *chain[:3], directions, draws, counted, part)
         done += len(part)
     return chain, path[:done]
 

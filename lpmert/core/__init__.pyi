@@ -252,23 +252,23 @@ class LineSearch:
         ranges [D, 2]: the ends of t for each feature.
         """
 
-    def events(self, weights: Reals, direction: Reals) -> tuple[Indices, Reals, Indices, Indices]:
-        """Return the rows chosen at t = -inf [S] and the events [E], list by list: t, losing row, winning row."""
-
 class SumLines(LineSearch): ...
 class RatioLines(LineSearch): ...
 
 def line_search(columns: Reals, offsets: Indices, losses: Losses) -> LineSearch:
     """Return line searches on lists with columns [D, M], one row a feature."""
 
-def combine(columns: Reals, weights: Reals, scores: Reals) -> None:
-    """Write the scores [M] of columns [D, M] at weights [D]."""
+def scores_of(columns: Reals, weights: Reals) -> Reals:
+    """Return the scores [M] of columns [D, M] at weights [D], each added up in the order of the features."""
 
 def descend(
     search: LineSearch,
     weights: Reals,
-    near: tuple[Reals, float],
-    draws: tuple[Reals, Reals, NDArray[np.bool_]],
+    centre: Reals,
+    reach: float,
+    directions: Reals,
+    rates: Reals,
+    taking_part: NDArray[np.bool_],
     turns: Indices,
     patience: int,
     searches: int,
@@ -277,9 +277,9 @@ def descend(
     how many of the `searches` are left.
 
     Random directions alternate with directions towards cheaper hypotheses. The weights move to the middle of the best
-    interval, at equal cost too. near: a centre [D] of length 1, and how far the weights may go from it, orthogonal to
-    it, or anywhere if that is infinite. draws, used again and again: random directions [T, D]; the score that a unit of
-    cost is worth [T], and the lists that take part [T, S], in directions towards cheaper hypotheses. turns [2],
+    interval, at equal cost too. reach: how far the weights may go from a centre [D] of length 1, orthogonal to it, or
+    anywhere if it is infinite. Random numbers, used again and again: directions [T, D]; rates [T], the score that a
+    unit of cost is worth, and the lists that take part [T, S], in directions towards cheaper hypotheses. turns [2],
     updated: the number of directions so far, and how many of the last ones failed.
     """
 
@@ -290,7 +290,9 @@ def walk(
     search: LineSearch,
     region: SphereRegion,
     temperature: float,
-    chain: tuple[Reals, Reals, Reals],
+    weights: Reals,
+    total: Reals,
+    circles: Reals,
     directions: Reals,
     draws: Reals,
     counted: bool,
@@ -298,8 +300,8 @@ def walk(
 ) -> None:
     """Take one step of hit and run along each of some random directions [n, d]; write the weights into path [n, d].
 
-    The density is proportional to exp(-level / temperature). chain, updated: its weights [d] of length 1, the sum [d]
-    of the means of the counted circles, and their number [1]. counted: whether the circles of this walk count. draws
+    The density is proportional to exp(-level / temperature). Updated: weights [d] of length 1, the total [d] of the
+    means of the counted circles, and their number [1]. counted: whether the circles of this walk count. draws
     [n]: numbers from 0 to 1 that choose the points on the circles.
     """
 
@@ -328,13 +330,21 @@ class PathFinder:
 
     def __init__(self, labels: int) -> None: ...
     def look_through(
-        self, lattice: tuple[Links, Reals, int], marks: Bits, rays: Reals, reach: Reals, mixes: Reals, known: Reals
+        self,
+        links: Links,
+        features: Reals,
+        most_links: int,
+        marks: Bits,
+        rays: Reals,
+        reach: Reals,
+        mixes: Reals,
+        known: Reals,
     ) -> tuple[int, Nodes, Nodes, Reals, Reals]:
         """Find the best hypotheses at some weights of a cone, and the links of hypotheses that may be as good.
 
-        lattice: links, their features [L, D], whose sums are exact, and the most links of a hypothesis. marks: a bit
-        for each link, set if it is looked at; these links must form whole hypotheses. mixes [m, R]: the weights, as
-        mixtures of the rays. known [P, D]: features of hypotheses that rule out others too. Returns the number of links
+        features [L, D]: of the links; their sums are exact. most_links: of a hypothesis. marks: a bit for each link,
+        set if it is looked at; these links must form whole hypotheses. mixes [m, R]: the weights, as mixtures of the
+        rays. known [P, D]: features of hypotheses that rule out others too. Returns the number of links
         looked at; those that are left [n]; those [k] of the best hypothesis at the first mixture, as a walk from its
         root; the features [m, D] of the best hypothesis at each mixture; and the scores [q, R] of those of them, and of
         the known ones, that no others beat.
@@ -467,7 +477,7 @@ class SparseRows:
     def __init__(self, starts: Indices, columns: Indices, values: Reals, n_columns: int) -> None: ...
 
 class FeatureLines:
-    """Line searches along one sparse feature: it has values in some rows, which ascend, and is 0 in all others. Only
+    """The choices along one sparse feature: it has values in some rows, which ascend, and is 0 in all others. Only
     lists with such a row are visited.
     """
 

@@ -1,28 +1,20 @@
-// Lattices and hypergraphs as graphs of links, and the best sums over all their hypotheses.
+// Lattices and hypergraphs as graphs of links: dynamic programs over all their hypotheses, and the hypotheses that may
+// win in a cone of weights.
 //
 // Every link leads to a larger node than those it leaves, and links are sorted by the node they lead to. A link of a
 // lattice leaves one node; a link of a hypergraph may leave two. A hypothesis is a path, or a tree of links, from node
 // 0 to the last node. The best sum of hypotheses through a link is the best sum to the nodes it leaves, plus its own
-// score, plus the best sum from the node it leads to (lemma L2 of proofs/lattices.md). Two passes over the links find
-// all of these.
+// score, plus the best sum from the node it leads to (lemma L2 of proofs/lattices.md): two passes find all of these.
 //
-// Dynamic programs over the links of a lattice or hypergraph: largest sums, the number of hypotheses, the least edits
-// to a reference, and the upper envelope of all hypotheses on a line.
-//
-// On the line w + t d, a hypothesis scores intercept + t slope. A partial hypothesis that is best at its node for no t
-// is part of no best hypothesis (lemma L1 of proofs/lattices.md), so each node keeps only its envelope.
+// A partial hypothesis that is best at its node nowhere on a line, or that others beat at every ray of a cone, is part
+// of no best hypothesis there, because every continuation adds the same to all of them (L1). So on a line each node
+// keeps the envelope of its partial hypotheses. In a cone, it keeps its labels: the partial paths that are not beaten,
+// among the links through which a path may be as good as the best known paths at some ray (L2).
 //
 // Sources: E. W. Myers and W. Miller, Approximate matching of regular expressions, 1989, for a graph without cycles
 // (least edits); Macherey, Och, Thayer and Uszkoreit, Lattice-based Minimum Error Rate Training for Statistical Machine
 // Translation, EMNLP 2008 (envelope); Kumar, Macherey, Dyer and Och, Efficient Minimum Error Rate Training and Minimum
 // Bayes-Risk Decoding for Translation Hypergraphs and Lattices, ACL 2009 (envelope of hypergraphs).
-//
-// The hypotheses of a lattice that may win in a cone of weights, and the links that these use.
-//
-// A link is kept if, at some ray, a path through it may be as good as the best known paths (lemma L2 of
-// proofs/lattices.md). Among the partial paths to a node, one that others beat at every ray wins nowhere in the cone,
-// because every continuation adds the same to all of them (L1). The partial paths that are not beaten are called
-// labels. The labels of the last node are the hypotheses that may win.
 #include "binding.hpp"
 #include "dominance.hpp"
 #include "envelope.hpp"
@@ -78,16 +70,15 @@ void append_way(const std::vector<Origin>& origins, Index hypothesis, Ways& link
     }
 }
 
-// Fill a block of best [n, stride] with the largest sums of scores to each node; score(k): the scores of link k.
-template <class Score>
-LPMERT_INLINE void sum_so_far(const Links& links, Index stride, double* best, Score&& score) {
+// Fill a block of best [n, stride] with the largest sums of scores [L, stride] to each node.
+LPMERT_INLINE void sum_so_far(const Links& links, Index stride, const double* scores, double* best) {
     const Node *const sources = links.sources.begin(), *const seconds = links.seconds.begin(),
                       *const targets = links.targets.begin();
     for (Index v = 0; v < links.nodes; ++v) store(broadcast(v == 0 ? 0.0 : -INF), best + v * stride);
     for (Index k = 0; k < links.size(); ++k) {
         const Block before = load(best + sources[k] * stride) + load(best + seconds[k] * stride);
         double* const target = best + targets[k] * stride;
-        store(larger(before + score(k), load(target)), target);
+        store(larger(before + load(scores + k * stride), load(target)), target);
     }
 }
 
@@ -138,7 +129,7 @@ Reals best_through(const Links& links, Span<const double> scores) {
     Reals to(LANES * links.nodes), from(to.size()), repeated(LANES * links.size());  // blocks of equal numbers
     Reals best(links.size());
     for (Index k = 0; k < links.size(); ++k) store(broadcast(scores[k]), repeated.data() + LANES * k);
-    sum_so_far(links, LANES, to.data(), [&](Index k) { return load(repeated.data() + LANES * k); });
+    sum_so_far(links, LANES, repeated.data(), to.data());
     sum_to_come(links, LANES, repeated.data(), to.data(), from.data());
     for (Index k = 0; k < links.size(); ++k)
         best[k] =
@@ -243,28 +234,20 @@ constexpr Index CROWD = 12;
 // After a share of the links, at most AT_FIRST + AHEAD * share of the work may be done.
 constexpr double AT_FIRST = 0.15, AHEAD = 3.0;
 
-// Computes and stores the scores of links at a block of rays. features [L, D]; columns [D]: a block of rays by feature.
-struct Scorer {
-    const double* features;
-    Index n_features;
-    const double* columns;
-    Index stride;
-    double* scores;
-
-    LPMERT_INLINE Block operator()(Index k) const {
-        const double* const row = features + k * n_features;
+// Fill the scores of the links at a block of rays, and the best scores of paths to each node and from it. features
+// [L, D]; columns [D]: the block of rays by feature.
+LPMERT_CLONES
+void survey_block(const Links& links, Rows<const double> features, const double* columns, Index stride, double* scores,
+                  double* so_far, double* to_come) {
+    const Index n_features = features.columns();
+    const double* row = features.items().data();
+    for (Index k = 0; k < links.size(); ++k, row += n_features) {
         Block score = broadcast(0.0);
         for (Index d = 0; d < n_features; ++d) score = score + broadcast(row[d]) * load(columns + d * LANES);
         store(score, scores + k * stride);
-        return score;
     }
-};
-
-// Fill the scores of the links at a block of rays, and the best scores of paths to each node and from it.
-LPMERT_CLONES
-void survey_block(const Links& links, const Scorer& scorer, double* so_far, double* to_come) {
-    sum_so_far(links, scorer.stride, so_far, scorer);
-    sum_to_come(links, scorer.stride, scorer.scores, so_far, to_come);
+    sum_so_far(links, stride, scores, so_far);
+    sum_to_come(links, stride, scores, so_far, to_come);
 }
 
 // Fill best and last [n, ABREAST] with the best score of a path to each node, and the last link of that path. scores
@@ -294,20 +277,6 @@ void best_paths(const Links& links, const double* scores, Index stride, Index n_
         }
     }
 }
-
-// Grow a buffer to at least this many items; return the first.
-double* room_for(Reals& items, Index wanted) {
-    if (count(items) < wanted) items.resize(wanted);
-    return items.data();
-}
-
-struct Lattice {
-    Links links;
-    Rows<const double> features;
-    Index most_links;
-
-    using Fields = std::tuple<Links, Rows<const double>, Index>;
-};
 
 using Look = std::tuple<Index, std::vector<Node>, std::vector<Node>, Matrix<double>, Matrix<double>>;
 
@@ -367,13 +336,10 @@ class PathFinder {
             double* const column = columns.data() + r / LANES * LANES * n_features() + r % LANES;
             for (Index d = 0; d < n_features(); ++d) column[d * LANES] = rays[r][d];
         }
-        double* const at_rays = room_for(scores, links().size() * stride);
-        double* const before = room_for(so_far, nodes * stride);
-        double* const after = room_for(to_come, nodes * stride);
+        scores.resize(links().size() * stride), so_far.resize(nodes * stride), to_come.resize(nodes * stride);
         for (Index r = 0; r < stride; r += LANES)
-            survey_block(links(),
-                         {features.data(), n_features(), columns.data() + r * n_features(), stride, at_rays + r},
-                         before + r, after + r);
+            survey_block(links(), {features.data(), links().size(), n_features()}, columns.data() + r * n_features(),
+                         stride, scores.data() + r, so_far.data() + r, to_come.data() + r);
     }
 
     // Add up the features [D] of the best path at a mixture; append its links, last first, unless `way` is null.
@@ -515,9 +481,9 @@ class PathFinder {
     // most_labels: the most labels of a lattice.
     explicit PathFinder(Index most_labels_) : most_labels(most_labels_) {}
 
-    Look look_through(Lattice lattice, Span<const std::uint8_t> marks, Rows<const double> rays,
-                      Span<const double> reach, Rows<const double> mixes, Rows<const double> known) {
-        const auto& [all, rows, most_links] = lattice;
+    Look look_through(const Links& all, Rows<const double> rows, Index most_links, Span<const std::uint8_t> marks,
+                      Rows<const double> rays, Span<const double> reach, Rows<const double> mixes,
+                      Rows<const double> known) {
         check_size(rows.rows(), all.size(), "features");
         check_size(rows.columns(), rays.columns(), "features of a link");
         check_size(marks.size(), (all.size() + 7) / 8, "marks");
@@ -530,8 +496,7 @@ class PathFinder {
         dominance.begin(rays, reach);
         survey(all, rows, marks, rays);
         const Index before = links().size();
-        last.resize(std::max<std::size_t>(last.size(), nodes * ABREAST));
-        double* const tops = room_for(best, nodes * ABREAST);
+        last.resize(nodes * ABREAST), best.resize(nodes * ABREAST);
         std::vector<Node> middle;
         Matrix<double> winners{Reals(mixes.rows() * n_features()), n_features()};
         for (Index done = 0; done < mixes.rows(); done += ABREAST) {
@@ -539,7 +504,7 @@ class PathFinder {
             std::fill_n(columns.begin(), ABREAST * n_rays(), 0.0);
             for (Index m = 0; m < width; ++m)
                 for (Index r = 0; r < n_rays(); ++r) columns.data()[r * ABREAST + m] = mixes[done + m][r];
-            best_paths(links(), scores.data(), stride, n_rays(), columns.data(), tops, last.data());
+            best_paths(links(), scores.data(), stride, n_rays(), columns.data(), best.data(), last.data());
             for (Index m = 0; m < width; ++m)
                 walk(m, winners.items.data() + (done + m) * n_features(), done + m == 0 ? &middle : nullptr);
         }
@@ -620,8 +585,8 @@ void bind_lattice(nb::module_& module) {
     module.def("find_graph_envelope", &find_graph_envelope, "links"_a, "intercepts"_a, "slopes"_a, unlocked);
     nb::class_<PathFinder> finder(module, "PathFinder");
     define_init<Index>(finder, "labels");
-    finder.def("look_through", &PathFinder::look_through, "lattice"_a, "marks"_a, "rays"_a, "reach"_a, "mixes"_a,
-               "known"_a, unlocked);
+    finder.def("look_through", &PathFinder::look_through, "links"_a, "features"_a, "most_links"_a, "marks"_a, "rays"_a,
+               "reach"_a, "mixes"_a, "known"_a, unlocked);
     finder.def("list", &PathFinder::list, "most_work"_a, unlocked);
     module.def("narrow", &narrow, "features"_a, "numbers"_a, "ends"_a, "ids"_a, "rays"_a, "reach"_a, unlocked);
 }

@@ -40,51 +40,35 @@ LPMERT_CLONES void combine(Rows<const double> columns, Span<const double> weight
 
 namespace {
 
-void combine_into(Rows<const double> columns, Span<const double> weights, Span<double> scores) {
+Reals scores_of(Rows<const double> columns, Span<const double> weights) {
     check_size(weights.size(), columns.rows(), "weights");
-    check_size(scores.size(), columns.columns(), "scores");
+    Reals scores(columns.columns());
     combine(columns, weights, scores);
+    return scores;
 }
 
-// What a descent draws at random, used again and again. directions [T, D]; rates [T]: score that a unit of cost is
-// worth; taking_part [T, S]: lists that count in a direction towards cheaper hypotheses.
-struct Draws {
-    Rows<const double> directions;
-    Span<const double> rates;
-    Rows<const bool> taking_part;
-
-    using Fields = std::tuple<Rows<const double>, Span<const double>, Rows<const bool>>;
-};
-
-// Where a descent may go: within `reach` of a centre [D] of length 1, orthogonal to it; anywhere if it is infinite.
-struct Neighbourhood {
-    Span<const double> centre;
-    double reach;
-
-    using Fields = std::tuple<Span<const double>, double>;
-};
-
 // See `descend` in the stub.
-Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhood near, Draws draws, Span<Index> turns,
+Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Span<const double> centre, double reach,
+              Rows<const double> directions, Span<const double> rates, Rows<const bool> taking_part, Span<Index> turns,
               Index patience, Index searches) {
-    const Index n = search.dimension(), n_draws = draws.directions.rows();
+    const Index n = search.dimension(), n_draws = directions.rows();
     check_size(weights.size(), n, "weights");
-    check_size(near.centre.size(), n, "centre");
-    check_size(draws.directions.columns(), n, "the rows of directions");
-    check_size(draws.rates.size(), n_draws, "rates");
-    check_size(draws.taking_part.rows(), n_draws, "taking_part");
-    check_size(draws.taking_part.columns(), search.n_lists(), "the rows of taking_part");
+    check_size(centre.size(), n, "centre");
+    check_size(directions.columns(), n, "the rows of directions");
+    check_size(rates.size(), n_draws, "rates");
+    check_size(taking_part.rows(), n_draws, "taking_part");
+    check_size(taking_part.columns(), search.n_lists(), "the rows of taking_part");
     check_size(turns.size(), 2, "turns");
     if (n_draws == 0 || turns[0] < 0) throw std::invalid_argument("directions must not be empty");
-    const bool bounded = near.reach < INF;
+    const bool bounded = reach < INF;
     Reals direction(n), trial(n);
     // Set the direction to the sum of the steps from each list's choice to its best hypothesis by score - rate * cost.
-    const auto head_for_cheaper = [&](double rate, Span<const bool> taking_part) {
+    const auto head_for_cheaper = [&](double rate, Span<const bool> takes_part) {
         const Reals& scores = search.intercepts;
         const auto merit = [&](Index i) { return scores[i] - rate * static_cast<double>(search.loss.costs[i]); };
         std::fill(direction.begin(), direction.end(), 0.0);
         for (Index s = 0; s < search.n_lists(); ++s) {
-            if (!taking_part[s]) continue;
+            if (!takes_part[s]) continue;
             const Index chosen = search.best(scores, s);
             Index wanted = search.offsets[s];
             double best = merit(wanted);
@@ -98,14 +82,14 @@ Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhoo
     };
     // Make the direction orthogonal to the centre, at length 1; return the range of t that keeps weights within reach.
     const auto range_across = [&]() -> std::pair<double, double> {
-        const double along = dot(direction, near.centre);
-        for (Index d = 0; d < n; ++d) direction[d] -= along * near.centre[d];
+        const double along = dot(direction, centre);
+        for (Index d = 0; d < n; ++d) direction[d] -= along * centre[d];
         const double length = norm(direction);
         if (length == 0.0) return {0.0, 0.0};
-        double slope = 0.0, inside = near.reach * near.reach;
+        double slope = 0.0, inside = reach * reach;
         for (Index d = 0; d < n; ++d) {
             direction[d] /= length;
-            const double step = weights[d] - near.centre[d];
+            const double step = weights[d] - centre[d];
             slope += step * direction[d];
             inside -= step * step;
         }
@@ -118,8 +102,8 @@ Index descend(LineSearch<SumOfCosts>& search, Span<double> weights, Neighbourhoo
         ++turns[0], ++turns[1], --searches;
         search.score(weights);
         double length = norm(weights);
-        const Span<const double> drawn = draws.directions[row];
-        if (row % 2) head_for_cheaper(draws.rates[row] * length, draws.taking_part[row]);
+        const Span<const double> drawn = directions[row];
+        if (row % 2) head_for_cheaper(rates[row] * length, taking_part[row]);
         if (row % 2 == 0 || norm(direction) == 0.0) std::copy(drawn.begin(), drawn.end(), direction.begin());
         const auto [low, high] = bounded ? range_across() : std::pair(-INF, INF);
         if (!(low < high)) continue;
@@ -304,22 +288,15 @@ bool make_orthogonal(Span<const double> weights, Span<double> direction) {
     return true;
 }
 
-// The state of a chain: weights [d] of length 1, the sum [d] of the means of the counted circles, their number [1].
-struct Chain {
-    Span<double> weights, total, circles;
-
-    using Fields = std::tuple<Span<double>, Span<double>, Span<double>>;
-};
-
 template <class Loss>
-void walk(LineSearch<Loss>& search, const Region& region, double temperature, const Chain& chain,
-          Rows<const double> directions, Span<const double> draws, bool counted, Rows<double> path) {
-    const Span<double> weights = chain.weights;
+void walk(LineSearch<Loss>& search, const Region& region, double temperature, Span<double> weights,
+          Span<double> total_of_means, Span<double> circles, Rows<const double> directions, Span<const double> draws,
+          bool counted, Rows<double> path) {
     const Index dimension = search.dimension();
     region.check(dimension);
     check_size(weights.size(), dimension, "weights");
-    check_size(chain.total.size(), dimension, "total");
-    check_size(chain.circles.size(), 1, "circles");
+    check_size(total_of_means.size(), dimension, "total");
+    check_size(circles.size(), 1, "circles");
     check_size(directions.columns(), dimension, "the rows of directions");
     check_size(draws.size(), directions.rows(), "draws");
     check_size(path.rows(), directions.rows(), "path");
@@ -355,9 +332,9 @@ void walk(LineSearch<Loss>& search, const Region& region, double temperature, co
         }
         if (total == 0.0) continue;  // the region has no interior in this direction
         if (counted) {
-            chain.circles[0] += 1.0;
+            circles[0] += 1.0;
             for (Index k = 0; k < dimension; ++k)
-                chain.total[k] += (along * weights[k] + across * direction[k]) / total;
+                total_of_means[k] += (along * weights[k] + across * direction[k]) / total;
         }
         double wanted = draws[step] * total, angle = 0.0;
         for (std::size_t k = 0; k < pieces.size(); ++k) {
@@ -384,9 +361,8 @@ void bind_search(nb::module_& module, const char* name) {
     search.def("along", &Search::along, "weights"_a, "direction"_a, "low"_a, "high"_a, "scale"_a, unlocked);
     search.def("best_coordinate", &Search::best_coordinate, "weights"_a, "coordinates"_a, "ranges"_a, "scale"_a,
                unlocked);
-    search.def("events", &Search::events, "weights"_a, "direction"_a, unlocked);
-    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "temperature"_a, "chain"_a, "directions"_a, "draws"_a,
-               "counted"_a, "path"_a, unlocked);
+    module.def("walk", &walk<Loss>, "search"_a, "region"_a, "temperature"_a, "weights"_a, "total"_a, "circles"_a,
+               "directions"_a, "draws"_a, "counted"_a, "path"_a, unlocked);
     const auto make = [](Rows<const double> columns, Span<const Index> offsets, const typename Loss::Given& losses) {
         return std::make_unique<Search>(columns, offsets, losses);
     };
@@ -397,12 +373,12 @@ void bind_search(nb::module_& module, const char* name) {
 }  // namespace
 
 void bind_line_search(nb::module_& module) {
-    module.def("combine", &combine_into, "columns"_a, "weights"_a, "scores"_a, unlocked);
+    module.def("scores_of", &scores_of, "columns"_a, "weights"_a, unlocked);
     nb::class_<Lines>(module, "LineSearch");
     bind_search<SumOfCosts>(module, "SumLines");
     bind_search<LossOfSums>(module, "RatioLines");
-    module.def("descend", &descend, "search"_a, "weights"_a, "near"_a, "draws"_a, "turns"_a, "patience"_a, "searches"_a,
-               unlocked);
+    module.def("descend", &descend, "search"_a, "weights"_a, "centre"_a, "reach"_a, "directions"_a, "rates"_a,
+               "taking_part"_a, "turns"_a, "patience"_a, "searches"_a, unlocked);
     module.def("find_reaches", &find_reaches, "search"_a, "centre"_a, unlocked);
     module.def("critical_directions", &critical_directions, "x"_a, "y"_a, "offsets"_a, unlocked);
 }

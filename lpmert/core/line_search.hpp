@@ -286,36 +286,16 @@ class LineSearch : public Lines {
         return best;
     }
 
-    std::tuple<Indices, Reals, Indices, Indices> events(Span<const double> weights, Span<const double> direction) {
-        Indices start, leaving, entering;
-        Reals thresholds;
-        score(weights);
-        turn_to(direction);
-        each_event([&](Index row) { start.push_back(row); },
-                   [&](double t, Index from, Index to) {
-                       thresholds.push_back(t);
-                       leaving.push_back(from);
-                       entering.push_back(to);
-                   });
-        return {std::move(start), std::move(thresholds), std::move(leaving), std::move(entering)};
-    }
-
-    // Go through the lists on the line intercepts + t slopes: call first(row) for the choice at t = -inf, and
-    // next(t, leaving, entering) where the choice changes.
-    template <class First, class Next>
-    void each_event(First&& first, Next&& next) {
+    // Return the best step on the line intercepts + t slopes; see Sweep::best.
+    Found<Level> step(double low, double high, double scale, bool widest = false) {
+        right.clear();
         for (Index s = 0; s < n_lists(); ++s) {
             const Index begin = offsets[s];
             envelope.upper(
                 {intercepts.data() + begin, slopes.data() + begin}, offsets[s + 1] - begin,
-                [&](Row i) { first(begin + i); }, [&](double t, Row a, Row b) { next(t, begin + a, begin + b); });
+                [&](Row i) { right.choose(begin + i); },
+                [&](double t, Row a, Row b) { right.add(t, begin + a, begin + b); });
         }
-    }
-
-    // Return the best step on the line intercepts + t slopes; see Sweep::best.
-    Found<Level> step(double low, double high, double scale, bool widest = false) {
-        right.clear();
-        each_event([&](Index row) { right.choose(row); }, [&](double t, Index a, Index b) { right.add(t, a, b); });
         return right.best(low, high, scale, widest);
     }
 

@@ -41,22 +41,17 @@ struct Block {
     double items[LANES];
     double operator[](Index i) const { return items[i]; }
 };
+template <class Operation>
+LPMERT_INLINE Block each(Block a, Block b, Operation operation) {
+    for (Index j = 0; j < LANES; ++j) a.items[j] = operation(a.items[j], b.items[j]);
+    return a;
+}
 LPMERT_INLINE Block broadcast(double x) { return {{x, x, x, x}}; }
-LPMERT_INLINE Block operator+(Block a, Block b) {
-    for (Index j = 0; j < LANES; ++j) a.items[j] += b.items[j];
-    return a;
-}
-LPMERT_INLINE Block operator-(Block a, Block b) {
-    for (Index j = 0; j < LANES; ++j) a.items[j] -= b.items[j];
-    return a;
-}
-LPMERT_INLINE Block operator*(Block a, Block b) {
-    for (Index j = 0; j < LANES; ++j) a.items[j] *= b.items[j];
-    return a;
-}
+LPMERT_INLINE Block operator+(Block a, Block b) { return each(a, b, std::plus<>()); }
+LPMERT_INLINE Block operator-(Block a, Block b) { return each(a, b, std::minus<>()); }
+LPMERT_INLINE Block operator*(Block a, Block b) { return each(a, b, std::multiplies<>()); }
 LPMERT_INLINE Block larger(Block a, Block b) {
-    for (Index j = 0; j < LANES; ++j) a.items[j] = a.items[j] > b.items[j] ? a.items[j] : b.items[j];
-    return a;
+    return each(a, b, [](double x, double y) { return x > y ? x : y; });
 }
 #endif
 

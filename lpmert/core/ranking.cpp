@@ -56,15 +56,19 @@ struct Event {
     Index what;  // the relevant document whose rank changes, or the change of the sum in units
 };
 
-// The methods that Python calls are documented in the stub.
-class Ranking {
+// What Python passes; see `Ranking` in the stub.
+struct Judged {
     Rows<const double> features;
-    Span<const double> gains, discounts, merits, scales;
     Span<const Index> offsets;
-    Index dimensions, k;
+    Span<const double> gains, discounts, merits, scales;
     double least;
-    Indices rows, starts;    // relevant documents of each query that counts, by falling gain
-    std::vector<Row> query;  // of each of these
+};
+
+// The methods that Python calls are documented in the stub.
+class Ranking : Judged {
+    Index dimensions, k;
+    Indices rows, starts{0};  // relevant documents of each query that counts, by falling gain
+    std::vector<Row> query;   // of each of these
     std::multimap<Index, Node> open_by_bound;
     std::size_t open_bytes = 0;
     Index best = -1, proposed = -1;  // values of the incumbent, and of the best candidate
@@ -81,20 +85,13 @@ class Ranking {
     // The n-th document with a gain, counted from the first place, adds its gain times its discount times merits[n].
     Ranking(Rows<const double> features_, Span<const Index> offsets_, Span<const double> gains_,
             Span<const double> discounts_, Span<const double> merits_, Span<const double> scales_, double least_)
-        : features(features_),
-          gains(gains_),
-          discounts(discounts_),
-          merits(merits_),
-          scales(scales_),
-          offsets(offsets_),
-          dimensions(features_.columns()),
-          k(discounts_.size()),
-          least(least_),
-          starts(1, 0) {
-        check_offsets(offsets_, features_.rows(), "offsets");
-        check_size(gains_.size(), features_.rows(), "gains");
-        check_size(merits_.size(), k, "merits");
-        check_size(scales_.size(), offsets_.size() - 1, "scales");
+        : Judged{features_, offsets_, gains_, discounts_, merits_, scales_, least_},
+          dimensions(features.columns()),
+          k(discounts.size()) {
+        check_offsets(offsets, features.rows(), "offsets");
+        check_size(gains.size(), features.rows(), "gains");
+        check_size(merits.size(), k, "merits");
+        check_size(scales.size(), offsets.size() - 1, "scales");
         if (features.rows() > std::numeric_limits<Row>::max()) throw std::invalid_argument("too many documents");
         for (const double value : features.items())
             if (!(std::abs(value) <= 1.0)) throw std::invalid_argument("features must be at most 1");

@@ -17,7 +17,7 @@ import numpy as np
 
 from lpmert.configurable import option
 from lpmert.errors import FloatArray, MethodError
-from lpmert.lines import DESCENTS, Clock, LineSearch, Restarts, Space, local_optima, loss_at, powell, random_weights
+from lpmert.lines import DESCENTS, Clock, LineSearch, Space, local_optima, loss_at, powell, random_weights, usual_starts
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.problem import Problem
@@ -52,8 +52,8 @@ class Och(Comparator):
 
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         search = LineSearch.of(problem)
-        restarts = Restarts(DESCENTS[self.directions], self.restarts)
-        optima = local_optima(problem, search, restarts, start, seed, clock)
+        starts, rng = usual_starts(problem, search, start), np.random.default_rng(seed)
+        optima = local_optima(search, DESCENTS[self.directions], starts, rng, clock, self.restarts)
         return Found(min(optima, key=lambda item: item[0])[1], {"starts": len(optima), "line_searches": clock.steps})
 
 
@@ -156,7 +156,7 @@ class _Search(Run):
         starts = [weights for weights in map(problem.to_canonical, optima) if weights.any()]
         starts = [weights for weights in starts if form.loss_at(weights) < inf]
         starts = starts or [CanonicalWeights(1.0 / search.spread if start is None else start)]
-        local = Restarts(powell, count=None, walk_share=0.0).run(search, starts, rng, clock)
+        local = local_optima(search, powell, starts, rng, clock, None, walk_share=0.0)
         found = [CanonicalWeights(weights) for _, weights in sorted(local, key=lambda item: item[0])]
         self._optima = [normalised(problem.to_caller(weights)) for weights in found]
         chosen = found[self._selected(problem, found, rng)]

@@ -117,7 +117,7 @@ class Expander:
         paths = np.array([*known.values()]).reshape(-1, rays.shape[1])
         graph = self.problem.exact_graphs[number]
         lattice = graph.links(), graph.features, graph.most_links
-        n_chosen, left, middle, best, leading = finder.look_through(lattice, before.marks, rays, reach, mixes, paths)
+        n_chosen, left, middle, best, leading = finder.look_through(*lattice, before.marks, rays, reach, mixes, paths)
         new: Paths = {}
         for row in best:
             new.pop(row.tobytes(), None)

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lpmert import core
 from lpmert.api import problem_of
 from lpmert.comparing.comparison import Comparison
 from lpmert.comparing.tune import Tuned
 from lpmert.errors import DataError, FloatArray, IntArray
 from lpmert.formats.weights import given_weights
 from lpmert.limits import checkpoint
-from lpmert.lines import Space, envelope, line_search
+from lpmert.lines import Space, envelope
 from lpmert.metrics.base import AdditiveMetric, losses_of_totals
 from lpmert.model.graphs import WordGraphs
 from lpmert.model.lattice_problem import LatticeProblem
@@ -77,7 +78,7 @@ def _totals(first: FloatArray, changes: FloatArray) -> FloatArray:
 
 def _of_lists(problem: Problem) -> Lines:
     features, offsets, statistics = problem.as_given()
-    search = line_search(features, offsets, np.zeros(len(features), dtype=np.int64))
+    lines, every, columns = core.FeatureLines(offsets), np.arange(len(features)), np.ascontiguousarray(features.T)
     numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     metric, costs = problem.metric, None
     if isinstance(metric, AdditiveMetric):  # in fixed point, sums are exact
@@ -86,7 +87,8 @@ def _of_lists(problem: Problem) -> Lines:
 
     def row(weights: FloatArray, direction: FloatArray) -> Row:
         checkpoint()
-        left, thresholds, leaving, entering = search.events(weights, direction)
+        slopes, scores = core.scores_of(columns, direction), core.scores_of(columns, weights)
+        _, left, thresholds, leaving, entering = lines.events(every, slopes, 0.0, scores)
         order = np.argsort(thresholds, kind="stable")
         thresholds, leaving, entering = thresholds[order], leaving[order], entering[order]
         begin, end = np.searchsorted(thresholds, -1.0, "right"), np.searchsorted(thresholds, 1.0, "left")

@@ -27,7 +27,6 @@ from lpmert.lines import (
     Clock,
     Descents,
     LineSearch,
-    Restarts,
     Space,
     descend,
     even_basis,
@@ -36,6 +35,7 @@ from lpmert.lines import (
     loss_at,
     random_weights,
     start_weights,
+    usual_starts,
 )
 from lpmert.metrics.base import RatioMetric
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
@@ -386,7 +386,9 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
             evolution.run(clock)
         return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
-    optima = local_optima(problem, LineSearch(canonical), Restarts(greedy), initial, seed, clock)
+    search = LineSearch(canonical)
+    starts = usual_starts(problem, search, initial)
+    optima = local_optima(search, greedy, starts, np.random.default_rng(seed), clock)
     return CanonicalWeights(min(optima, key=lambda item: item[0])[1])
 
 

@@ -240,7 +240,7 @@ def test_a_step_reaches_exactly_the_angles_within_limits_and_cap(seed, capped):
     region, reached = (limits, basis, middle if capped else np.empty(0), least), []
     for draw in np.linspace(0.0, 1.0, 801):
         weights, path = w.copy(), np.empty((1, 4))
-        core.walk(search, region, 1.0, (weights, np.zeros(4), np.zeros(1)), v[None], np.array([draw]), False, path)
+        core.walk(search, region, 1.0, weights, np.zeros(4), np.zeros(1), v[None], np.array([draw]), False, path)
         assert room(path[0]) > -1e-9
         reached.append(np.arctan2(v @ path[0], w @ path[0]))
     within = [t for t in np.linspace(-np.pi, np.pi, 2001) if room(np.cos(t) * w + np.sin(t) * v) > 0]

@@ -17,7 +17,18 @@ from shared import needs_shared, swahili
 
 import lpmert
 from lpmert import Hypergraphs, Lattices, MethodError, NBest, Problem, Region, core, minimize
-from lpmert.lines import DESCENTS, LEAST_STARTS, Clock, LineSearch, Restarts, descend, line_search, local_optima, powell
+from lpmert.lines import (
+    DESCENTS,
+    LEAST_STARTS,
+    Clock,
+    LineSearch,
+    descend,
+    greedy,
+    line_search,
+    local_optima,
+    powell,
+    usual_starts,
+)
 from lpmert.methods import Och, Stabilised
 from lpmert.methods.direct_search import BEST, Iteration
 from lpmert.model.canonical import Canonical
@@ -185,8 +196,8 @@ def lists_of_costs(seed, **shape):
 def test_all_hypotheses_on_a_convex_curve_are_on_the_envelope():
     """Between the first events and after the last; `reporting/test_pictures.py` holds their losses to decoding."""
     slopes = np.random.default_rng(0).permutation(np.arange(-200.0, 201.0))
-    features, offsets = np.column_stack([-slopes * slopes, slopes]), np.array([0, len(slopes)])
-    start, thresholds, leaving, entering = line_search(features, offsets, slopes.astype(int)).events(*AXES)
+    lines, rows = core.FeatureLines(np.array([0, len(slopes)])), np.arange(len(slopes))
+    _, start, thresholds, leaving, entering = lines.events(rows, slopes, 0.0, -slopes * slopes)
     order = np.argsort(thresholds)
     assert [*slopes[start], *slopes[entering[order]]] == list(range(-200, 201))
     assert slopes[leaving[order]].tolist() == list(range(-200, 200))
@@ -232,8 +243,9 @@ def problem_of(seed=0, lists=30):
 def starts_of(levels, given=1, count=None):
     """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
     problem, ends = problem_of(), chain(levels, repeat(levels[-1]))
-    rule = Restarts(lambda _search, weights, _clock: (weights, float(next(ends))), count)
-    return len(rule.run(LineSearch(problem.canonical), [np.ones(4)] * given, np.random.default_rng(0), Clock(problem)))
+    search, rng = LineSearch(problem.canonical), np.random.default_rng(0)
+    descend = lambda _search, weights, _clock: (weights, float(next(ends)))  # noqa: E731
+    return len(local_optima(search, descend, [np.ones(4)] * given, rng, Clock(problem), count))
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
@@ -327,8 +339,8 @@ def test_steps_from_the_best_weights_beat_fresh_starts_on_real_lists():
     search = LineSearch(problem.canonical)
 
     def least(share, seed):
-        restarts = Restarts(DESCENTS["greedy"], 8, walk_share=share)
-        return min(level for level, _ in local_optima(problem, search, restarts, None, seed, Clock(problem)))
+        starts, rng = usual_starts(problem, search, None), np.random.default_rng(seed)
+        return min(level for level, _ in local_optima(search, greedy, starts, rng, Clock(problem), 8, share))
 
     fresh, walking = (np.mean([least(share, seed) for seed in range(4)]) for share in (0.0, 0.9))
     assert walking < fresh

@@ -195,7 +195,7 @@ def _looked_through(features: FloatArray, rays: FloatArray, reach: FloatArray) -
     links = core.Links(nodes[:-1].copy(), np.zeros(len(features), dtype=np.int32), nodes[1:].copy(), len(nodes))
     finder, marks = core.PathFinder(100), np.packbits(np.ones(len(features), dtype=bool))
     mixes, known = np.full((1, len(rays)), 1.0 / len(rays)), np.empty((0, features.shape[1]))
-    left = finder.look_through((links, features, len(features)), marks, rays, reach, mixes, known)[1]
+    left = finder.look_through(links, features, len(features), marks, rays, reach, mixes, known)[1]
     found, *_, ends = finder.list(10**6)
     assert found
     return left.tolist(), len(ends) - 1
