@@ -10,7 +10,7 @@ relative to the folder of the file, and programs run there. The keys of [region]
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,18 +21,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import lpmert
-from lpmert.cli.options import (
-    NATURAL,
-    argument,
-    check_keys,
-    column_names,
-    command,
-    memory_limit,
-    option,
-    read_toml,
-    time_limit,
-    values_of,
-)  # fmt: skip
+from lpmert.cli import options
+from lpmert.cli.options import NATURAL, argument, command, option
 from lpmert.cli.reports import Picture, looped_report
 from lpmert.cli.running import (
     ExitCode,
@@ -44,7 +34,7 @@ from lpmert.cli.running import (
     progress_shown,
     put,
     say,
-)  # fmt: skip
+)
 from lpmert.cli.search import RegionOptions, options_by_key
 from lpmert.limits import Deadline, Interrupts
 from lpmert.quoting import Unit, listed, number, quoted, shortened
@@ -68,8 +58,8 @@ def loop(
     forget: bool = option("", "Keep nothing on disk.", default=False),
     resume: bool = option("", "Continue the loop in its folder.", default=False),
     iterations: int | None = option("N", "At most N decodings."),
-    time_limit: float | None = time_limit(),
-    memory_limit: int | None = memory_limit(),
+    time_limit: float | None = options.time_limit(),
+    memory_limit: int | None = options.memory_limit(),
 ) -> ExitCode:
     """Tune the weights of a decoder: decode, add its hypotheses to a pool, search the pool, and decode again.
 
@@ -85,39 +75,34 @@ def loop(
     """
     if forget and (resume or folder is not None):
         raise click.UsageError("--forget keeps no folder; leave out --folder and --resume.")
-    from lpmert.reporting import pictures
-
     given = {"iterations": iterations, "time_limit": time_limit, "memory_limit": memory_limit}
     with out.opened(drawn.picture) as deliver, ExitStack() as programs:
         arguments = read_config(config, programs)
         arguments |= {name: value for name, value in given.items() if value is not None}
         arguments["folder"] = None if forget else folder or Path(config).with_suffix(".loop")
         with interruptible() as stop:
-            looped = lpmert.loop(**arguments, resume=resume, on_iteration=_table(out))
+            looped = lpmert.loop(**arguments, resume=resume, on_iteration=partial(_print_iteration, out))
         for one in looped.warnings:
             say(f"warning: {one}")
         weights = partial(out.text, looped.names, looped.weights, None)
         deliver(looped.to_json, partial(looped_report, looped), looped.reason, weights)
-        drawn.write(lambda: pictures.loop(looped.to_dict()))
+        drawn.write(lambda pictures: pictures.loop(looped.to_dict()))
     return exit_code(None, stop, looped.finished)
 
 
-def _table(out: Quiet) -> Callable[[lpmert.Iteration], None]:
-    def show(one: lpmert.Iteration) -> None:
-        unit, fits = one.unit, one.consistency
-        if one.number % _HEADER_EVERY == 1:
-            loss = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
-            loss = f"{loss:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
-            out.say(f"{'Iter':>4} {loss} {_HEAD}")
-        angle = "" if one.angle is None else f"{one.angle:.2f}"
-        rate = f" {unit.short(one.loss):>8}" if unit.counts else ""
-        out.say(
-            f"{one.number:>4} {_cost(unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
-            f"{_cost(unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
-            f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
-        )
-
-    return show
+def _print_iteration(out: Quiet, one: lpmert.Iteration) -> None:
+    unit, fits = one.unit, one.consistency
+    if one.number % _HEADER_EVERY == 1:
+        loss = unit.counts.capitalize() if unit.counts else shortened(unit.name, _WIDTH)
+        loss = f"{loss:>{_WIDTH}}" + (f" {unit.name:>8}" if unit.counts else "")
+        out.say(f"{'Iter':>4} {loss} {_HEAD}")
+    angle = "" if one.angle is None else f"{one.angle:.2f}"
+    rate = f" {unit.short(one.loss):>8}" if unit.counts else ""
+    out.say(
+        f"{one.number:>4} {_cost(unit, one.loss)}{rate} {_cost(one.held_out_unit, one.held_out_loss)} "
+        f"{_cost(unit, one.pool_loss)} {angle:>6} {one.hypotheses:>9,} {one.new_hypotheses:>7,} "
+        f"{fits.own_differs:>6,} {fits.search_errors:>6,} {sum(one.seconds.values()):>7.1f}s"
+    )
 
 
 def _cost(unit: Unit | None, loss: float | None) -> str:
@@ -134,9 +119,9 @@ def read_config(path: str | Path, programs: ExitStack) -> dict[str, Any]:
     from lpmert.formats.weights import read_weights
     from lpmert.values import named_weights
 
-    file, document = Path(path), read_toml(path)
+    file, document = Path(path), options.read_toml(path)
     main = ("weights", "references", "metric", "n", "region", "decoder", "held-out", "loop")
-    check_keys(document, main, file)
+    options.check_keys(document, main, file)
     with naming(str(file)):
         if "weights" not in document:
             raise lpmert.DataError("weights are missing; give them by name, weights = { am = 1, lm = 7 }, or a file")
@@ -151,14 +136,15 @@ def read_config(path: str | Path, programs: ExitStack) -> dict[str, Any]:
         found["decoder"] = _decoder(table, references, weights, file, programs)
         if "held-out" in document:
             held_out = _table_in(document, "held-out")
-            check_keys(held_out, ("references", "decoder"), file, "held-out.")
+            options.check_keys(held_out, ("references", "decoder"), file, "held-out.")
             references = found["held_out_references"] = _references(held_out, file)
             changes = _table_in(held_out, "decoder") if "decoder" in held_out else {}
             no_inputs = {"inputs": None} if "inputs" in table else {}
             found["held_out"] = _decoder({**table, **no_inputs, **changes}, references, weights, file, programs)
         settings = document.get("loop", {})
         others = (*main, "held_out", "held_out_references", "folder", "resume", "on_iteration")
-        check_keys(settings, [name for name in signature(lpmert.loop).parameters if name not in others], file, "loop.")
+        known = [name for name in signature(lpmert.loop).parameters if name not in others]
+        options.check_keys(settings, known, file, "loop.")
         found |= settings
         return found
 
@@ -185,7 +171,7 @@ def _region_in(table: Mapping[str, Any], names: Sequence[str], file: Path) -> lp
     known = options_by_key(RegionOptions)
     del known["cosine"], known["around"]  # the loop sets a cosine for each step
     try:
-        return RegionOptions(**values_of(table, known, file, "region.")).region(names)
+        return RegionOptions(**options.values_of(table, known, file, "region.")).region(names)
     except lpmert.RegionError as error:
         raise lpmert.DataError(f"region: {error}") from error
 
@@ -200,7 +186,8 @@ def _decoder(
     kind = "worker" if "worker" in table else "command"
     program: Any = lpmert.Worker if kind == "worker" else lpmert.Command
     others = {"command", "names", "references"} - {kind}
-    check_keys(table, [kind, *(name for name in signature(program).parameters if name not in others)], file, "decoder.")
+    known = [kind, *(name for name in signature(program).parameters if name not in others)]
+    options.check_keys(table, known, file, "decoder.")
     settings = {"folder": ".", **table}
     words = settings.pop(kind)
     for name in ("folder", "weights_like"):
@@ -247,7 +234,7 @@ def _scorer_settings(text: str) -> dict[str, str]:
 
 def _features(text: str) -> tuple[str, ...]:
     """Return names separated by commas or blanks: mert-moses.pl accepts both, and passes them on unchanged."""
-    return column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
+    return options.column_names(",".join(re.split(r"\s*[,\s]\s*", text.strip())))
 
 
 _UNUSED = "Accepted for compatibility; has no effect."
@@ -283,7 +270,7 @@ class _Options:
 
 
 @command("mert -d 3 -S statscore.data -F features.data -i init.opt", lists_once=False)
-def mert(options: _Options) -> ExitCode:
+def mert(given: _Options) -> ExitCode:
     """Find the best weights for the data of Moses' `mert`, and write them to weights.txt in the current folder.
 
     The options are those of Moses' `mert`. Line searches from random points take at most half the time; then a search
@@ -292,19 +279,19 @@ def mert(options: _Options) -> ExitCode:
     """
     from lpmert.files import writing_later
 
-    clock = Deadline(options.time_limit)
-    options = replace(options, seed=options.seed % (1 << 32))  # srandom reads a negative seed like this
-    say(f"Seeding random numbers with {options.seed}")
-    with writing_later(WEIGHTS_FILE), naming(", ".join(options.scfile)):
-        problem, starts = _read(options)
+    clock = Deadline(given.time_limit)
+    given = replace(given, seed=given.seed % (1 << 32))  # srandom reads a negative seed like this
+    say(f"Seeding random numbers with {given.seed}")
+    with writing_later(WEIGHTS_FILE), naming(", ".join(given.scfile)):
+        problem, starts = _read(given)
     with Interrupts() as stop:
-        result = _searched(options, problem, starts, clock)
+        result = _searched(given, problem, starts, clock)
         _deliver(problem, result)
     code = exit_code(result.status, stop)
     return ExitCode.FINISHED if code is ExitCode.STOPPED else code
 
 
-def _read(options: _Options) -> tuple[lpmert.Problem, list[FloatArray]]:
+def _read(given: _Options) -> tuple[lpmert.Problem, list[FloatArray]]:
     """Return the problem and the weights to start from.
 
     The lists are those of all runs, without repeats, with sparse features merged or left out. The loss of the metric is
@@ -318,24 +305,24 @@ def _read(options: _Options) -> tuple[lpmert.Problem, list[FloatArray]]:
     from lpmert.formats.weights import read_weights
     from lpmert.metrics import Chrf, LinearFraction
 
-    for features, scores in zip(options.ffile, options.scfile, strict=False):
+    for features, scores in zip(given.ffile, given.scfile, strict=False):
         say(f"Loading Data from: {scores} and {features}")
-    data, kind = load_mert_data(options.ffile, options.scfile), options.sctype
+    data, kind = load_mert_data(given.ffile, given.scfile), given.sctype
     nbest = data.nbest
     if data.score_type != kind:
         trouble = f"the statistics are those of {data.score_type}, not of {kind}; set --sctype"
-        raise lpmert.DataError(trouble, path=options.scfile[0])
+        raise lpmert.DataError(trouble, path=given.scfile[0])
     columns, width = SCORE_TYPES[kind], len(nbest.statistic_names)
     if width != len(columns) and (kind, width) != ("TER", 2):  # files of TER may lack the rate
         trouble = f"{width} columns of {kind}, which has {len(columns)} ({listed(columns)}); extract them again"
-        raise lpmert.DataError(trouble, path=options.scfile[0])
-    if data.n_dense != options.dimensions:
+        raise lpmert.DataError(trouble, path=given.scfile[0])
+    if data.n_dense != given.dimensions:
         dense_names = ", ".join(nbest.names[: data.n_dense])
-        trouble = f"{data.n_dense} features ({dense_names}), but -d says {options.dimensions}"
-        raise lpmert.DataError(trouble, path=options.ffile[0])
-    if options.sparse_weights is not None:
+        trouble = f"{data.n_dense} features ({dense_names}), but -d says {given.dimensions}"
+        raise lpmert.DataError(trouble, path=given.ffile[0])
+    if given.sparse_weights is not None:
         # mert-moses.pl writes an empty file if no sparse feature has a weight
-        sparse = read_weights(options.sparse_weights).by_name if read_text(options.sparse_weights).strip() else {}
+        sparse = read_weights(given.sparse_weights).by_name if read_text(given.sparse_weights).strip() else {}
         nbest = merge_sparse(data, sparse)
     elif nbest.n_features > data.n_dense:
         say(f"{nbest.n_features - data.n_dense} sparse features are left out, as Moses does without --sparse-weights")
@@ -345,7 +332,7 @@ def _read(options: _Options) -> tuple[lpmert.Problem, list[FloatArray]]:
 
     metric: Any = "bleu"
     if kind == "CHRF":
-        beta = options.scconfig.get("beta")
+        beta = given.scconfig.get("beta")
         metric = Chrf(6, 0, 3.0 if beta is None else Place("--scconfig", 1).number(beta, "beta in --scconfig"))
         nbest = nbest.select_statistics(metric.columns)
     elif kind != "BLEU":
@@ -354,38 +341,36 @@ def _read(options: _Options) -> tuple[lpmert.Problem, list[FloatArray]]:
         nbest = nbest.select_statistics(counts)
 
     names, dense, starts = nbest.names, data.n_dense, []
-    for path in options.ifile:
+    for path in given.ifile:
         file = read_weights(path)
         if names[-1] == SPARSE and len(file.values) in (dense, 3 * dense):  # the merged feature is missing there
             starts.append(np.append(file.of_features(names[:-1]), 0.0))
         else:
             starts.append(file.of_features(names))
-    return lpmert.Problem(nbest, metric, region=_region(options, names, starts[0])), starts
+    return lpmert.Problem(nbest, metric, region=_region(given, names, starts[0])), starts
 
 
-def _region(options: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
-    for name in (*(options.optimize or ()), *(options.positive or ())):
+def _region(given: _Options, names: Sequence[str], start: FloatArray) -> lpmert.Region | None:
+    for name in (*(given.optimize or ()), *(given.positive or ())):
         if name not in names:
             raise click.UsageError(f"no feature {quoted(name)}; the features are {listed(names)}.")
-    free = names if options.optimize is None else options.optimize
+    free = names if given.optimize is None else given.optimize
     fixed = {name: float(weight) for name, weight in zip(names, start, strict=True) if name not in free}
-    bounds = {name: (0.0, None) for name in options.positive or () if name in free}
+    bounds = {name: (0.0, None) for name in given.positive or () if name in free}
     return lpmert.Region(fixed=fixed, bounds=bounds) if fixed or bounds else None
 
 
-def _searched(
-    options: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline
-) -> lpmert.Result:
+def _searched(given: _Options, problem: lpmert.Problem, starts: Sequence[FloatArray], clock: Deadline) -> lpmert.Result:
     """Return the result of line searches, for half of the time, and then a search for a proof unless interrupted."""
-    settings: dict[str, Any] = {"metric": problem.metric, "region": problem.region, "seed": options.seed}
+    settings: dict[str, Any] = {"metric": problem.metric, "region": problem.region, "seed": given.seed}
 
     def search(method: str | lpmert.methods.Method, starts: Sequence[FloatArray], time_limit: float) -> lpmert.Result:
-        settings.update(initial_weights=_best(problem, starts), time_limit=time_limit, jobs=options.threads)
-        with progress_shown(time_limit) if options.verbose else nullcontext() as callback:
+        settings.update(initial_weights=_best(problem, starts), time_limit=time_limit, jobs=given.threads)
+        with progress_shown(time_limit) if given.verbose else nullcontext() as callback:
             return lpmert.minimize(problem.nbest, method=method, callback=callback, **settings)
 
-    local = search(lpmert.methods.Och(restarts=options.tries), starts, (clock.left or 0.0) / 2)
-    say(f"Line searches from {options.tries} random points: {1.0 - local.loss:.6f}")
+    local = search(lpmert.methods.Och(restarts=given.tries), starts, (clock.left or 0.0) / 2)
+    say(f"Line searches from {given.tries} random points: {1.0 - local.loss:.6f}")
     if local.status is lpmert.Status.INTERRUPTED:
         return local
     return search("auto", [*starts, local.weights], clock.left or 0.0)

@@ -274,11 +274,15 @@ def parameters(of: Any) -> list[click.Parameter]:
     return found
 
 
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _parameter(name: str, stated: Field[Any], heading: str) -> click.Parameter:
     flags, rare, settings = stated.metadata[_STATED]
     if "help" not in settings:
         return click.Argument([name], **settings)
-    names = [name, *(flags or (f"--{name.replace('_', '-')}",))]
+    names = [name, *(flags or (flag(name),))]
     return Option(names, **{"group": heading, "rare": rare, **settings})
 
 

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import lpmert
-from lpmert.cli.options import (
-    PARTS,
-    argument,
-    command,
-    file_by_name,
-    option,
-    refusing,
-    seed,
-    time_limit,
-    weights_of,
-)  # fmt: skip
+from lpmert.cli import options
+from lpmert.cli.options import argument, command, option, weights_of
 from lpmert.cli.reports import Picture, column, joined, labelled, side_by_side, verdict_line, verified_json
 from lpmert.cli.running import ExitCode, Output, Stages, exit_code, naming, say
 from lpmert.limits import Deadline, Interrupts
@@ -57,17 +48,17 @@ class _Documents:
         from lpmert.formats.judged import named_runs
 
         names = ("query", "relevance", "features", "normalise", "missing")
-        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.qrels is None:
             if len(self.data) > 1:
                 raise click.UsageError("several DATA are runs, and need --qrels with the grades.")
-            return lpmert.read_judged(self.data[0], **options)
+            return lpmert.read_judged(self.data[0], **settings)
         named = [text for text in self.data if "=" in text and not os.path.exists(text)]
         plain = [text for text in self.data if text not in named]
-        runs = named_runs(plain) | dict(map(file_by_name, named))
+        runs = named_runs(plain) | dict(map(options.file_by_name, named))
         if len(runs) < len(self.data):
             raise click.UsageError("two runs have the same name; name them apart with NAME=FILE.")
-        return lpmert.read_judged(runs, qrels=self.qrels, **options)
+        return lpmert.read_judged(runs, qrels=self.qrels, **settings)
 
 
 @command("rank bm25.run dense.run --qrels qrels.txt --normalise minmax --metric ndcg@10", heading="Search")
@@ -77,10 +68,10 @@ def rank(
     out: Output,
     metric: str = option("NAME@K", "ndcg, ndcg-exp, mrr, map, recall, precision or success.", default="ndcg@10"),
     signed: bool = option("", "Allow weights below 0.", default=False),
-    time_limit: float | None = time_limit("60"),
+    time_limit: float | None = options.time_limit("60"),
     weights: str | None = option("WEIGHTS", "Compare with these weights; same syntax as `lpmert check --weights`."),
-    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", PARTS),
-    seed: int = seed(),
+    cv: int | None = option("N", "Estimate the value on unseen queries by N-fold cross-validation.", options.PARTS),
+    seed: int = options.seed(),
     write: str | None = option(
         "ENGINE", f"Print settings with the weights instead of the report: {', '.join(ENGINE_NAMES)}.",
         click.Choice(ENGINE_NAMES), group="Output"
@@ -109,9 +100,8 @@ def rank(
     from lpmert import ranking
     from lpmert.formats.weights import engine_text
     from lpmert.fusion import fuse
-    from lpmert.reporting import pictures
 
-    with refusing("--metric"):
+    with options.refusing("--metric"):
         judged_by = ranking.RankingMetric.of(metric.lower())
     with out.opened(drawn.picture, certificate) as deliver:
         with naming(documents.name):
@@ -147,7 +137,7 @@ def rank(
             out.say("warning: cross-validation was interrupted: nothing is known of unseen queries")
         settings = partial(engine_text, write or "", found.result.names, found.result.weights, documents.normalise)
         deliver(found.to_json, settings if write else partial(_report, found))
-        drawn.write(lambda: pictures.fusion(found))
+        drawn.write(lambda pictures: pictures.fusion(found))
         if certificate is not None:
             ranking.certify(found.result, certificate)
     return exit_code(found.result.status, stop)

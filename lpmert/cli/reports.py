@@ -243,8 +243,9 @@ class Picture:
 
             check_picture(self.picture)
 
-    def write(self, draw: Callable[[], Figure]) -> None:
+    def write(self, draw: Callable[[Any], Figure]) -> None:
+        """Write the figure that `draw` makes; it gets the module of all pictures."""
         if self.picture is not None:
-            from lpmert.reporting.pictures import write_picture
+            from lpmert.reporting import pictures
 
-            write_picture(draw(), self.picture)
+            pictures.write_picture(draw(pictures), self.picture)

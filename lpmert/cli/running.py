@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TextIO
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rich.text import Text as RichText
 
     from lpmert.errors import FloatArray
-    from lpmert.formats.weights import WeightsFile
     from lpmert.model.lattice_problem import LatticeProblem
     from lpmert.result import Callback
 
@@ -205,12 +204,6 @@ class WeightsOutput(Output):
     def updated(self) -> str | None:
         return self.weights_out if self.form == UPDATE else None
 
-    @cached_property
-    def like(self) -> WeightsFile | None:
-        from lpmert.formats.weights import read_weights
-
-        return None if self.updated is None else read_weights(self.updated)
-
     @contextmanager
     def opened(self, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
         from lpmert.files import write_text
@@ -231,15 +224,14 @@ class WeightsOutput(Output):
             yield deliver_both
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise `DataError` if the weights of these features cannot be written in this form, before a long search."""
+        """Raise an error if weights of these features cannot be written in this form, before a long search."""
+        import numpy as np
+
         from lpmert.formats.weights import TOOLKITS
 
-        if self.form in TOOLKITS:
-            TOOLKITS[self.form].roles(names, self.roles or {})
-        elif self.roles:
+        if self.roles and self.form not in TOOLKITS:
             raise click.UsageError("--roles is for the settings of toolkits, such as --write kaldi.")
-        if self.like is not None:
-            self.like.of_features(names)
+        self.text(names, np.ones(len(names)), None)
 
     def text(self, names: Sequence[str], weights: FloatArray, problem: lpmert.Problem | LatticeProblem | None) -> str:
         """Return weights [D] as text.
@@ -249,16 +241,18 @@ class WeightsOutput(Output):
         """
         import numpy as np
 
-        from lpmert.formats.weights import TOOLKITS, WeightsFile, keeps_loss, settings_text, weights_text
+        from lpmert.formats import weights as forms
 
-        keeps = partial(np.array_equal, weights) if problem is None else keeps_loss(problem, weights)
+        keeps = partial(np.array_equal, weights) if problem is None else forms.keeps_loss(problem, weights)
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
-        if self.form in TOOLKITS:
-            return settings_text(self.form, names, weights, keeps, self.roles or {})
-        like = WeightsFile.of_lines(names) if self.form == NAMES else self.like
+        if self.form in forms.TOOLKITS:
+            return forms.settings_text(self.form, names, weights, keeps, self.roles or {})
+        like = forms.WeightsFile.of_lines(names) if self.form == NAMES else None
+        if self.updated is not None:
+            like = forms.read_weights(self.updated)
         scaled = self.form == UPDATE
-        return weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
+        return forms.weights_text(names, weights, keeps, like=like, scaled=scaled, path=self.weights_out)[0]
 
 
 class ExitCode(IntEnum):

@@ -20,21 +20,9 @@ import click
 from click.core import ParameterSource
 
 import lpmert
-from lpmert.cli import options
-from lpmert.cli.options import argument, memory_limit, option, refusing, seed, time_limit, weights_of
-from lpmert.cli.running import (
-    Deliver,
-    ExitCode,
-    Output,
-    Quiet,
-    Stages,
-    Text,
-    WeightsOutput,
-    exit_code,
-    interruptible,
-    naming,
-    progress_shown,
-)
+from lpmert.cli import options, running
+from lpmert.cli.options import argument, flag, memory_limit, option, refusing, seed, time_limit, weights_of
+from lpmert.cli.running import Output, Quiet, Text, WeightsOutput, naming
 from lpmert.limits import Allowance, Interrupts, limited
 from lpmert.quoting import LOSS, Unit, counted, listed, quoted
 from lpmert.registry import FORMATS, METHODS, METRICS, PROBLEM
@@ -246,12 +234,8 @@ class Reading:
             length = None
             if isinstance(metric, EditTexts | TerTexts):  # others need no length, so do not read references again
                 how = {name: arguments.get(name, False) for name in ("partial", "by_position")}
-                length = reference_length(
-                    metric,
-                    references_by_list(data.list_ids, self.references, **how)
-                    if isinstance(data, lpmert.NBest)
-                    else data.references,
-                )
+                given = getattr(data, "references", None) or references_by_list(data.list_ids, self.references, **how)
+                length = reference_length(metric, given)
             return text_unit(metric, data.n_lists, None if length is None else 1 / length)
         if not isinstance(data, lpmert.NBest):
             return LOSS
@@ -310,10 +294,6 @@ def sizes(data: Data) -> str:
         return f"{counted(data.n_lists, 'list')}, {counted(data.n_hypotheses, 'hypothesis', 'hypotheses')}"
     paths = f"up to 10^{float(data.log10_paths.max()):.0f} paths each"
     return f"{data.n_lists:,} {type(data).__name__.lower()}, {data.n_links:,} links, {paths}"
-
-
-def flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _text_metric(name: str) -> Any:
@@ -477,7 +457,7 @@ class Question:
     held_out: Any
     held_out_unit: Unit | None
     read_seconds: float
-    deliverer: Deliver
+    deliverer: running.Deliver
     searching: ExitStack
     stop: Interrupts = field(default_factory=Interrupts)
     answer: Any = None
@@ -498,10 +478,10 @@ class Question:
         found: dict[str, Any] = {one.name: getattr(search, one.name) for one in fields(search)}
         found |= {"metric": search.summed_metric(self.data), "region": search.region(self.data.names)}
         found |= {"method": configured(search.method, search.method_settings)}
-        found |= {"time_limit": self.seconds_left, "on_stage": Stages(self.out)}
+        found |= {"time_limit": self.seconds_left, "on_stage": running.Stages(self.out)}
         names = signature(function).parameters
         silent = self.out.quiet or "callback" not in names
-        with nullcontext() if silent else progress_shown(self.seconds_left, self.unit) as found["callback"]:
+        with nullcontext() if silent else running.progress_shown(self.seconds_left, self.unit) as found["callback"]:
             wanted = {name: found[name] for name in names if name in found} | wanted
             return function(self.data, *arguments, **wanted)
 
@@ -520,12 +500,12 @@ class Question:
         self.searching.close()
 
     @property
-    def exit_code(self) -> ExitCode:
+    def exit_code(self) -> running.ExitCode:
         found = self.answer
         results = [one.result for one in getattr(found, "subsets", ())] or [getattr(found, "optimum", found)]
         statuses = (getattr(one, "status", None) for one in results)
         status = next((one for one in statuses if one is not None and not one.proved), None)
-        return exit_code(status, self.stop, getattr(found, "complete", True))
+        return running.exit_code(status, self.stop, getattr(found, "complete", True))
 
 
 @contextmanager
@@ -553,7 +533,7 @@ def asking(
         if isinstance(out, WeightsOutput):
             out.check(data.names)
         with Allowance(search.memory_limit).enforced(), naming(search.name):
-            question.stop = searching.enter_context(interruptible())
+            question.stop = searching.enter_context(running.interruptible())
             yield question
 
 

@@ -34,12 +34,10 @@ def subsets(
     All other weights are 0. Hypotheses that a set of features cannot tell apart count at their worst, or with --ties
     best at their best. The JSON has the weights of each size. DATA is as for `lpmert solve`.
     """
-    from lpmert.reporting import pictures
-
     with asking(search, out, drawn.picture) as question:
         found = question.ask(lpmert.best_subsets, at_most=at_most, ties=search.counted_ties)
         question.deliver(found, partial(_subsets_report, found, question.unit, question.weights))
-        drawn.write(partial(pictures.subsets, found, question.unit))
+        drawn.write(lambda pictures: pictures.subsets(found, question.unit))
     return question.exit_code
 
 
@@ -65,12 +63,10 @@ def ranges(
     --cones divides the set of all near-optimal weights within these ranges into cones. It shows how large the set is,
     and how many lists choose the same hypothesis everywhere in it.
     """
-    from lpmert.reporting import pictures
-
     with asking(search, out, drawn.picture) as question:
         found = question.ask(lpmert.near_optimal, slack=slack, relative_to=relative_to, cones=cones)
         question.deliver(found, partial(_ranges_report, found, question.unit, question.weights))
-        drawn.write(partial(pictures.ranges, found, question.unit))
+        drawn.write(lambda pictures: pictures.ranges(found, question.unit))
     return question.exit_code
 
 
@@ -105,8 +101,6 @@ def pareto(
     loss. The JSON has the weights of each. Among hypotheses with identical features the first counts. DATA is as for
     `lpmert solve`.
     """
-    from lpmert.reporting import pictures
-
     with asking(search, out, drawn.picture) as question:
         unit = question.unit
 
@@ -116,7 +110,7 @@ def pareto(
         sums = search.second_sum(question.data, second)
         found = question.ask(lpmert.pareto, sums, name=second, points=points, on_point=on_point)
         question.deliver(found, partial(_front_report, found, unit, question.weights))
-        drawn.write(partial(pictures.front, found, unit))
+        drawn.write(lambda pictures: pictures.front(found, unit))
     return question.exit_code
 
 

@@ -14,7 +14,7 @@ import click
 
 import lpmert
 from lpmert.cli import options
-from lpmert.cli.options import given_weights, option, seed, time_limit, weights_of
+from lpmert.cli.options import flag, given_weights, option, seed, time_limit, weights_of
 from lpmert.cli.reports import Page, check_report, compared_report, evaluation_report, result_report, tuned_report
 from lpmert.cli.running import ExitCode, Output, WeightsOutput, naming, say
 from lpmert.cli.search import (
@@ -29,7 +29,6 @@ from lpmert.cli.search import (
     asking,
     command,
     configured,
-    flag,
     sizes,
 )
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, SEEDS
@@ -442,7 +441,7 @@ def rerank(lists: _Reranking, out: Output) -> None:
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
         out.say(f"{lists.name}: {sizes(data)}")
-        given = weights_of(lists.weights)
+        given: Any = weights_of(lists.weights)
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)

@@ -337,11 +337,9 @@ def _same_direction(first: FloatArray, second: FloatArray) -> bool:
 def _check_same(problem: Problem | LatticeProblem, result: Result) -> None:
     """Raise `DataError` unless a problem has the lists, features and metric of a result; its region may differ."""
     lists = problem.nbest if isinstance(problem, Problem) else problem.lattices
-    if lists.fingerprint != result.fingerprint:
+    if lists.fingerprint != result.fingerprint or lists.names != result.names:
         what = "lists" if isinstance(lists, NBest) else "lattices"
         trouble = f"other {what} than those of the result: pass the same ones, with the same features and losses"
-    elif lists.names != result.names:
-        trouble = f"the features are {listed(lists.names)}, but the result has {listed(result.names)}"
     elif f"|{problem.signature}|" not in f"|{result.signature}|":
         both = f"the metric here is {quoted(problem.metric.signature)}, but the result has {quoted(result.signature)}"
         trouble = f"{both}; pass the same metric"
@@ -380,7 +378,15 @@ class Change:
         return None if self.before.loss is None or self.after.loss is None else self.after.loss - self.before.loss
 
     def pieces(self) -> tuple[list[Piece], list[Piece]]:
-        return edits(self.before.text or "", self.after.text or "")
+        """Return both texts in pieces, which are unchanged where both have the same words in the same order."""
+        first, second = (self.before.text or "").split(), (self.after.text or "").split()
+        if len(first) + len(second) > 2000:  # comparing them word by word would take quadratic time
+            return [(True, " ".join(first))], [(True, " ".join(second))]
+        found = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+        return (
+            [(tag != "equal", " ".join(first[a:b])) for tag, a, b, _, _ in found if a < b],
+            [(tag != "equal", " ".join(second[a:b])) for tag, _, _, a, b in found if a < b],
+        )
 
 
 def _choices(problem: Problem | LatticeProblem, weights: FloatArray) -> list[Choice]:
@@ -419,18 +425,6 @@ def closest(problem: Problem, weights: FloatArray, most: int) -> list[Change]:
         Change(nbest.list_ids[s], _of_list(problem, s, chosen), _of_list(problem, s, second), lead)
         for lead, s, chosen, second in found[:most]
     ]
-
-
-def edits(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return two texts in pieces, which are unchanged where both have the same words in the same order."""
-    first, second = before.split(), after.split()
-    if len(first) + len(second) > 2000:  # comparing them word by word would take quadratic time
-        return [(True, " ".join(first))], [(True, " ".join(second))]
-    found = SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
-    return (
-        [(tag != "equal", " ".join(first[a:b])) for tag, a, b, _, _ in found if a < b],
-        [(tag != "equal", " ".join(second[a:b])) for tag, _, _, a, b in found if a < b],
-    )
 
 
 def _of_list(problem: Problem, s: int, number: int) -> Choice:

@@ -19,11 +19,11 @@ import lpmert
 from lpmert.errors import FloatArray
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.quoting import Unit
+from lpmert.reporting import material
 from lpmert.reporting.material import (
     Surface,
     changes,
     closest,
-    edits,
     interval,
     lines_of,
     profile,
@@ -155,11 +155,12 @@ def test_lists_that_choose_otherwise_and_the_closest_decisions_are_found() -> No
 def test_edits_keep_both_texts_and_agree_on_what_is_the_same(seed: int) -> None:
     rng = np.random.default_rng(seed)
     texts = [" ".join(rng.choice(list("abc"), rng.integers(0, 9))) for _ in range(2)]
-    sides = edits(*texts)
+    sides = material.Change("u", *(material.Choice(None, None, text) for text in texts)).pieces()
     assert [" ".join(words for _, words in side) for side in sides] == texts
     first, second = (" ".join(words for changed, words in side if not changed) for side in sides)
     assert first == second
-    left, right = edits("a " * 3000, "a " * 3000 + "b")
+    before, after = (material.Choice(None, None, text) for text in ("a " * 3000, "a " * 3000 + "b"))
+    left, right = material.Change("u", before, after).pieces()
     assert [changed for changed, _ in (*left, *right)] == [True, True], "too long to be compared word by word"
 
 
