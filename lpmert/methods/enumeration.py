@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,27 +93,17 @@ _LEAST_EXPONENT = -440
 """Least exponent of a value, for features scaled to at most 1, at which no product in exact sums underflows."""
 
 
-class CriticalDirections(NamedTuple):
-    """The events at which choices change while the weights turn once counter-clockwise, in exact order.
-
-    start [S]: the hypothesis chosen in each list just before the first event. leaving, entering [E]: the hypotheses
-    chosen before and after each event. ends [G]: the end of each group of events with the same direction. middles
-    [G, 2], widths [G] (radians, for features scaled to at most 1): the open interval of directions after each group,
-    rounded. Hypotheses are rows of the feature matrix.
-    """
-
-    start: IntArray
-    leaving: IntArray
-    entering: IntArray
-    ends: IntArray
-    middles: FloatArray
-    widths: FloatArray
+Directions = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray, FloatArray]  # see `critical_directions`
 
 
-def critical_directions(features: FloatArray, offsets: IntArray) -> CriticalDirections:
-    """Return the directions of the plane at which the choices of lists change; features [M, 2], offsets [S + 1].
+def critical_directions(features: FloatArray, offsets: IntArray) -> Directions:
+    """Return the events at which choices change while the weights turn once counter-clockwise, in exact order.
 
-    Raises `DataError` if the nonzero values of a feature span more than 132 orders of magnitude.
+    features [M, 2], offsets [S + 1]. Returns, as rows of features, the hypotheses [S] chosen just before the first
+    event, and those [E] chosen before and after each event; the end [G] of each group of events with the same
+    direction; the middle [G, 2] and width [G] of the open interval of directions after each group, rounded, the width
+    in radians for features scaled to at most 1. Raises `DataError` if the nonzero values of a feature span more than
+    132 orders of magnitude.
     """
     wide = too_wide(features)
     if wide is not None:
@@ -126,14 +115,13 @@ def critical_directions(features: FloatArray, offsets: IntArray) -> CriticalDire
     start, leaving, entering, ends = core.critical_directions(x, y, offsets)
     edges = scaled[entering[ends - 1]] - scaled[leaving[ends - 1]]
     middles, widths = _intervals(np.column_stack([edges[:, 1], -edges[:, 0]]))
-    return CriticalDirections(start, leaving, entering, ends, np.ldexp(middles, exponents.min() - exponents), widths)
+    return start, leaving, entering, ends, np.ldexp(middles, exponents.min() - exponents), widths
 
 
 def sweep_directions(canonical: Canonical) -> Iterator[tuple[int, FloatArray]]:
     """Yield the proven cost of every interval of directions and its middle [D], the least cost and the widest first.
 
-    The lists have D = 1 or 2 features. Raises `DataError` as `critical_directions`. Sources: Och 2003 on a line; Galley
-    and Quirk 2011 on critical directions in the plane.
+    The lists have D = 1 or 2 features. Raises `DataError` as `critical_directions`.
     """
     features, offsets, costs = canonical.lists
     if canonical.n_features == 1:
@@ -141,14 +129,14 @@ def sweep_directions(canonical: Canonical) -> Iterator[tuple[int, FloatArray]]:
         levels = np.array([costs[core.decode(features, offsets, sign)].sum() for sign in signs])
         yield from ((int(levels[k]), signs[k]) for k in levels.argsort(kind="stable"))
         return
-    critical = critical_directions(features, offsets)
-    cost = int(costs[critical.start].sum())
-    if len(critical.ends) == 0:
+    start, leaving, entering, ends, middles, widths = critical_directions(features, offsets)
+    cost = int(costs[start].sum())
+    if len(ends) == 0:
         yield cost, np.ones(2)
         return
-    levels = cost + np.cumsum(costs[critical.entering] - costs[critical.leaving])[critical.ends - 1]
-    for interval in np.lexsort((-critical.widths, levels)):
-        yield int(levels[interval]), critical.middles[interval]
+    levels = cost + np.cumsum(costs[entering] - costs[leaving])[ends - 1]
+    for interval in np.lexsort((-widths, levels)):
+        yield int(levels[interval]), middles[interval]
 
 
 def too_wide(features: FloatArray) -> int | None:

@@ -351,23 +351,18 @@ Risk = Callable[[FloatArray], tuple[float, FloatArray]]
 """Maps probabilities [M] to an expectation and its derivatives [M], which may be off by a constant for each list."""
 
 
-def linear_risk(losses: FloatArray) -> Risk:
-    """Return the expectation of a sum of losses [M]."""
-    return lambda probabilities: (float(probabilities @ losses), losses)
+def sum_of_risks(terms: Sequence[tuple[float, Risk]], probabilities: FloatArray) -> tuple[float, FloatArray]:
+    """Return a weighted sum of expectations, as a `Risk` does."""
+    total, slopes = 0.0, np.zeros(len(probabilities))
+    for factor, term in terms:
+        value, slope = term(probabilities)
+        total += factor * value
+        slopes += factor * slope
+    return total, slopes
 
 
-def sum_of_risks(terms: Sequence[tuple[float, Risk]]) -> Risk:
-    """Return a weighted sum of expectations."""
-
-    def expected(probabilities: FloatArray) -> tuple[float, FloatArray]:
-        total, slopes = 0.0, np.zeros(len(probabilities))
-        for factor, term in terms:
-            value, slope = term(probabilities)
-            total += factor * value
-            slopes += factor * slope
-        return total, slopes
-
-    return expected
+def expected_sum(losses: FloatArray, probabilities: FloatArray) -> tuple[float, FloatArray]:
+    return float(probabilities @ losses), losses
 
 
 def _centred(lists: AllHypotheses, probabilities: FloatArray, column: FloatArray) -> tuple[float, FloatArray]:
@@ -376,37 +371,31 @@ def _centred(lists: AllHypotheses, probabilities: FloatArray, column: FloatArray
     return float(means.sum()), column - means[lists.numbers]
 
 
-def expected_log(lists: AllHypotheses, column: FloatArray) -> Risk:
-    """Return E[log X] of the sum X of a column [M]."""
-
-    def expected(probabilities: FloatArray) -> tuple[float, FloatArray]:
-        mean, centred = _centred(lists, probabilities, column)
-        mean, squares = max(mean, FLOOR), centred * centred
-        variance = float(probabilities @ squares)
-        value = np.log(mean) - variance / (2 * mean**2)
-        return float(value), (1 / mean + variance / mean**3) * column - squares / (2 * mean**2)
-
-    return expected
+def expected_log(lists: AllHypotheses, column: FloatArray, probabilities: FloatArray) -> tuple[float, FloatArray]:
+    """Return E[log X] of the sum X of a column [M], as a `Risk` does."""
+    mean, centred = _centred(lists, probabilities, column)
+    mean, squares = max(mean, FLOOR), centred * centred
+    variance = float(probabilities @ squares)
+    value = np.log(mean) - variance / (2 * mean**2)
+    return float(value), (1 / mean + variance / mean**3) * column - squares / (2 * mean**2)
 
 
-def expected_brevity(lists: AllHypotheses, lengths: FloatArray, references: FloatArray) -> Risk:
+def expected_brevity(
+    lists: AllHypotheses, lengths: FloatArray, references: FloatArray, probabilities: FloatArray
+) -> tuple[float, FloatArray]:
     """Return E[max(R / A - 1, 0)] of the sums A, R of lengths [M]: minus the expected logarithm of BLEU's penalty."""
-
-    def expected(probabilities: FloatArray) -> tuple[float, FloatArray]:
-        length, centred = _centred(lists, probabilities, lengths)
-        reference, centred_reference = _centred(lists, probabilities, references)
-        length = max(length, FLOOR)
-        if reference <= length:
-            return 0.0, np.zeros(len(lengths))
-        by_spread, by_joint = centred * centred, centred * centred_reference
-        spread, joint = float(probabilities @ by_spread), float(probabilities @ by_joint)
-        value = reference / length - 1 + reference * spread / length**3 - joint / length**2
-        slopes = references / length - reference / length**2 * lengths
-        slopes += (spread / length**3) * references + by_spread * reference / length**3
-        slopes += (2 * joint / length**3 - 3 * reference * spread / length**4) * lengths
-        return value, slopes - by_joint / length**2
-
-    return expected
+    length, centred = _centred(lists, probabilities, lengths)
+    reference, centred_reference = _centred(lists, probabilities, references)
+    length = max(length, FLOOR)
+    if reference <= length:
+        return 0.0, np.zeros(len(lengths))
+    by_spread, by_joint = centred * centred, centred * centred_reference
+    spread, joint = float(probabilities @ by_spread), float(probabilities @ by_joint)
+    value = reference / length - 1 + reference * spread / length**3 - joint / length**2
+    slopes = references / length - reference / length**2 * lengths
+    slopes += (spread / length**3) * references + by_spread * reference / length**3
+    slopes += (2 * joint / length**3 - 3 * reference * spread / length**4) * lengths
+    return value, slopes - by_joint / length**2
 
 
 def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
@@ -418,20 +407,23 @@ def risk_of(metric: Metric, lists: AllHypotheses) -> Risk:
     """
     statistics = lists.statistics
     if isinstance(metric, AdditiveMetric):
-        return linear_risk(np.asarray(metric.losses(statistics), dtype=np.float64))
+        return partial(expected_sum, np.asarray(metric.losses(statistics), dtype=np.float64))
     if isinstance(metric, Bleu):
-        matches = [(-0.25, expected_log(lists, statistics[:, column])) for column in range(0, 8, 2)]
-        totals = [(0.25, expected_log(lists, statistics[:, column])) for column in range(1, 8, 2)]
-        return sum_of_risks([*matches, *totals, (1.0, expected_brevity(lists, statistics[:, 1], statistics[:, 8]))])
+        logs = [partial(expected_log, lists, column) for column in statistics[:, :8].T]
+        terms = [*((-0.25, log) for log in logs[::2]), *((0.25, log) for log in logs[1::2])]
+        brevity = partial(expected_brevity, lists, statistics[:, 1], statistics[:, 8])
+        return partial(sum_of_risks, [*terms, (1.0, brevity)])
     if isinstance(metric, LinearFraction):
         above = statistics @ np.array(metric.numerator, dtype=np.float64)
         below = statistics @ np.array(metric.denominator, dtype=np.float64)
         first = below[lists.offsets[:-1]]
         if np.array_equal(below, first[lists.numbers]):
-            return linear_risk(above / max(float(first.sum()), FLOOR))
+            return partial(expected_sum, above / max(float(first.sum()), FLOOR))
         good = below - above if metric.higher_is_better else above
         sign = -1.0 if metric.higher_is_better else 1.0
-        return sum_of_risks([(sign, expected_log(lists, good)), (-sign, expected_log(lists, below))])
+        return partial(
+            sum_of_risks, [(sign, partial(expected_log, lists, good)), (-sign, partial(expected_log, lists, below))]
+        )
     raise MethodError(f"no expected loss is known for metric {quoted(metric.name)}")
 
 
@@ -485,7 +477,7 @@ class Annealing(Comparator):
             if count:
                 aside, lists = lists.take(np.sort(order[:count])), lists.take(np.sort(order[count:]))
         share = 1.0 if isinstance(problem.metric, AdditiveMetric) else float(lists.n_lists)
-        risk = sum_of_risks([(share, risk_of(problem.metric, lists))])
+        risk = partial(sum_of_risks, [(share, risk_of(problem.metric, lists))])
         usual = inf if self.schedule == "entropy" else 1.0
         precision = np.asarray(lists.scale**2 / (usual if self.variance is None else self.variance))
         best, least, last, steps = weights, inf, inf, 0

@@ -225,16 +225,16 @@ def test_a_cell_that_rounding_may_miss_is_decided_exactly(bits):
 def test_middles_lie_in_the_cells_that_the_events_lead_to():
     rng = np.random.default_rng(2)
     features, offsets = rng.normal(size=(60, 2)), np.arange(0, 61, 12)
-    critical = critical_directions(features, offsets)
-    selection = critical.start.copy()
+    start, left, entered, ends, middles, widths = critical_directions(features, offsets)
+    selection = start.copy()
     lists = np.repeat(np.arange(5), 12)
-    for (begin, end), middle in zip(pairwise([0, *critical.ends]), critical.middles, strict=True):
-        for leaving, entering in zip(critical.leaving[begin:end], critical.entering[begin:end], strict=True):
+    for (begin, end), middle in zip(pairwise([0, *ends]), middles, strict=True):
+        for leaving, entering in zip(left[begin:end], entered[begin:end], strict=True):
             assert selection[lists[leaving]] == leaving
             selection[lists[leaving]] = entering
         assert ((features @ middle).reshape(5, 12).argmax(axis=1) + offsets[:-1]).tolist() == selection.tolist()
-    assert selection.tolist() == critical.start.tolist()
-    assert critical.widths.sum() == pytest.approx(2 * np.pi)
+    assert selection.tolist() == start.tolist()
+    assert widths.sum() == pytest.approx(2 * np.pi)
 
 
 # The first list wants a > 0, the second a + b < 0; the third wants b < 0, the fourth b > 0.
