@@ -14,8 +14,7 @@ from lpmert.files import EMPTY, STDIN, archive_members, buffered_pipes, head_of,
 from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
 from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
 from lpmert.formats.graphs import kind_of_graph
-from lpmert.formats.records import json_kind
-from lpmert.formats.tables import format_of_name, read_table
+from lpmert.formats.tables import format_of_name, json_kind, read_table
 from lpmert.formats.utterances import utterance_files, with_references
 from lpmert.model.arrays import one_or_more
 from lpmert.model.nbest import NBest, checked_lists

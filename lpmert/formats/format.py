@@ -1,13 +1,20 @@
-"""Formats, and what their readers share: words and numbers with their places in files, and the collection of lists."""
+"""Formats, and what their readers share: words and numbers with their places in files, and the collection of lists.
+
+The archive of numpy (npz) holds lists as they are.
+"""
 
 from __future__ import annotations
 
 import inspect
 import io
+import json
 import logging
 import math
 import re
 import reprlib
+import struct
+import zipfile
+import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +27,24 @@ import numpy as np
 
 from lpmert.core import read_alike
 from lpmert.errors import DataError, FloatArray
-from lpmert.files import BYTE_ORDER_MARK, COMPRESSED_ENDINGS, EMPTY, Bytes, blocks_of_bytes, lines
+from lpmert.files import (
+    BYTE_ORDER_MARK,
+    COMPRESSED_ENDINGS,
+    EMPTY,
+    Bytes,
+    atomic_writer,
+    blocks_of_bytes,
+    json_document,
+    lines,
+    open_bytes,
+    read_all,
+)
 from lpmert.limits import room_for
 from lpmert.model.arrays import MAGNITUDE_LIMIT, rounds
 from lpmert.model.nbest import NBest, gathered
 from lpmert.numeric.lists import from_sizes
 from lpmert.numeric.rational import EXACT_INTEGERS
-from lpmert.quoting import quoted
+from lpmert.quoting import listed, quoted
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -370,3 +388,126 @@ def read_block(block: Bytes, pieces: Iterable[Piece], refused: str = "", *, loos
     numbers = np.empty((block.n_lines, len(keys)))
     found = read_alike(data, literals, cells, loose, refused, numbers)
     return None if found is None else Alike(numbers, *found, keys)
+
+
+# Numpy archives (npz): plain arrays and strings, never pickled objects
+
+
+_SPARSE = ("data", "indices", "indptr", "shape")
+_LABELS = ("names", "list_ids", "statistic_names", "texts")
+_NEEDED = ("features", "offsets", "statistics")
+
+_LONGEST_END = 0xFFFF + 22
+_END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
+"""The signature of the end record of a zip archive, and the count that stands for any that exceeds 16 bits."""
+_BROKEN = (
+    *(struct.error, ValueError, TypeError, OSError, EOFError, RuntimeError, MemoryError),
+    *(zlib.error, zipfile.BadZipFile),
+)
+"""Errors of zipfile and numpy for archives that are damaged, encrypted, compressed in unknown ways, or hold objects."""
+
+
+def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
+    """Return a stream for random access: a plain file itself, otherwise a copy of the stream in memory."""
+    if isinstance(stream.raw, io.FileIO) and stream.seekable():
+        return stream
+    return io.BytesIO(read_all(stream, path))
+
+
+def read_npz(path: str | Path) -> NBest:
+    """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
+
+    Arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional. `write_npz` writes these as JSON,
+    in the bytes `labels`, because an array would take the longest string's memory for each; and sparse features as the
+    arrays of `scipy.sparse.save_npz`.
+    """
+    with open_bytes(path) as stream:
+        arrays = _arrays(seekable(stream, path), path)
+    try:
+        return _lists(arrays)
+    except DataError as error:
+        raise DataError(str(error), path=path) from error
+
+
+def write_npz(nbest: NBest, path: str | Path) -> None:
+    """Write lists as a compressed archive."""
+    features, arrays = nbest.features, dict[str, Any](offsets=nbest.offsets, statistics=nbest.statistics)
+    if isinstance(features, np.ndarray):
+        arrays["features"] = features
+    else:
+        parts = features.data, features.indices, features.indptr, np.array(features.shape)
+        arrays.update(zip(_SPARSE, parts, strict=True))
+    labels = {what: getattr(nbest, what) for what in _LABELS if getattr(nbest, what) is not None}
+    with atomic_writer(path) as stream:
+        arrays["labels"] = np.frombuffer(json.dumps(labels, ensure_ascii=False).encode(), dtype=np.uint8)
+        archive = io.BytesIO()  # writing an archive needs to seek, which compressed files cannot
+        np.savez_compressed(archive, **arrays)
+        stream.buffer.write(archive.getbuffer())
+
+
+def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
+    """Return the arrays of an archive by name; zipfile checks the checksum of a member that is read whole."""
+    found: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            _check_directory(stream, len(archive.infolist()))
+            for member in archive.infolist():
+                name = member.filename.removesuffix(".npy")
+                if name in found:
+                    raise ValueError(f"two arrays are called {quoted(name)}")
+                room_for(member.file_size, "reading")
+                with archive.open(member) as data:
+                    found[name] = np.lib.format.read_array(data, allow_pickle=False)
+                    if data.read(1):
+                        raise ValueError(f"the array {quoted(name)} is longer than its shape")
+    except _BROKEN as error:
+        reason = str(error) or "there is not enough memory for them"
+        raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
+    return found
+
+
+def _check_directory(stream: Any, members: int) -> None:
+    """Refuse an archive with fewer members than its end record says: a damaged length hides those after it."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(max(0, size - _LONGEST_END))
+    content = stream.read()
+    (count,) = struct.unpack_from("<H", content, content.rindex(_END) + 10)
+    if count not in (members, _OVERFLOW):
+        raise ValueError(f"its directory should have {count} members, and has {members}")
+
+
+def _lists(arrays: Mapping[str, Any]) -> NBest:
+    found = listed(arrays)
+    unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, "labels")]
+    if unknown:
+        raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {found}")
+    for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
+        if name not in arrays:
+            raise DataError(f"no array {quoted(name)}; the arrays are {found}")
+    labels: Any = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
+    if "labels" in arrays:
+        labels = json_document(arrays["labels"].tobytes(), "labels")
+        if not isinstance(labels, dict) or not labels.keys() <= {*_LABELS}:
+            raise DataError(f"labels must be an object of {listed(_LABELS)}, not {quoted(labels)}")
+    features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
+    if "names" not in labels and len(features.shape) > 1 and features.shape[1] > 1 << 22:  # it could claim any number
+        raise DataError(f"{features.shape[1]:,} features without names; give the array names")
+    return NBest(features, arrays["offsets"], arrays["statistics"], copy=False, **labels)
+
+
+def _csr(values: Any, columns: Any, starts: Any, shape: Any) -> csr_array:
+    from scipy.sparse import csr_array
+
+    try:
+        if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (columns, starts, shape)):
+            raise ValueError("indices, indptr and shape must be rows of integers")
+        if values.dtype.kind not in "iuf":
+            raise ValueError("data must be numbers")
+        rows = csr_array((values, columns, starts), shape=tuple(shape.tolist()))
+        rows.check_format(full_check=True)
+    except _BROKEN as error:
+        raise DataError(f"the sparse features are no csr_array: {error}") from error
+    return rows
+
+
+NPZ = Format("numpy archive", read_npz, write_npz)

@@ -311,7 +311,8 @@ def _appended(values: Any, last: float) -> Any:
 def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
     """Return the nodes and links of a text.
 
-    The core reads lines that have the same fields and stand in order after the header; others are read one by one.
+    The core reads lines if all nodes, and all links, have the same fields and stand in order after the header; others
+    are read one by one.
     """
     reader, text = _Reader(file.path), file.text
     starts = [match.start() for key in "IJ" if (match := re.search(rf"^{key}=", text, re.MULTILINE))]
@@ -319,17 +320,13 @@ def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
     header, of_nodes, of_links = ((text[at:end], 1 + text.count("\n", 0, at)) for at, end in pairwise(cuts))
     reader.add(*header)
     links = _alike(*of_links, ("J", "S", "E"), "L", reader)
-    if links is not None and (links.vocabulary != [None] or links.ends.max() >= reader.size("N")):
-        links = None
     nodes = None if links is None else _alike(*of_nodes, ("I",), "N", reader)
-    if nodes is None:
-        known = len(reader.header)
-        reader.add(*of_nodes)
-        links = None if reader.lines["J"] or len(reader.header) > known else links
-    if links is None:
-        reader.add(*of_links)
-    nodes = nodes or reader.all_nodes()
-    return reader, nodes, links or reader.all_links(nodes)
+    if links and nodes and links.vocabulary == [None] and links.ends.max() < len(nodes.lines):
+        return reader, nodes, links
+    reader.add(*of_nodes)
+    reader.add(*of_links)
+    nodes = reader.all_nodes()
+    return reader, nodes, reader.all_links(nodes)
 
 
 def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Elements | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -266,21 +266,19 @@ def _read_letor(path: str | Path) -> NBest:
 # Normalisations
 
 
-def _minmax(scores: FloatArray) -> FloatArray:
+NORMALISATIONS = ("minmax", "z", "rank")
+
+
+def _normalised(scores: FloatArray, how: str | None) -> FloatArray:
+    """Return the scores [n] of one query and feature, of which equal ones stay equal."""
     low, high = scores.min(), scores.max()
-    return np.ones_like(scores) if low == high else (scores - low) / (high - low)
-
-
-def _z(scores: FloatArray) -> FloatArray:
-    return np.zeros_like(scores) if scores.min() == scores.max() else (scores - scores.mean()) / scores.std()
-
-
-def _rank(scores: FloatArray) -> FloatArray:
-    return 1.0 / (RRF_CONSTANT + 1 + np.searchsorted(np.sort(-scores), -scores))
-
-
-NORMALISATIONS: Mapping[str, Callable[[FloatArray], FloatArray]] = {"minmax": _minmax, "z": _z, "rank": _rank}
-"""Functions of the scores [n] of one query and feature; equal scores stay equal."""
+    if how == "minmax":
+        return np.ones_like(scores) if low == high else (scores - low) / (high - low)
+    if how == "z":
+        return np.zeros_like(scores) if low == high else (scores - scores.mean()) / scores.std()
+    if how == "rank":
+        return 1.0 / (RRF_CONSTANT + 1 + np.searchsorted(np.sort(-scores), -scores))
+    return scores
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -295,7 +293,7 @@ def _filled(features: FloatArray, offsets: IntArray, normalise: str | None, zero
             present = ~gaps[rows, column]
             scores = features[rows, column][present]
             if len(scores):
-                scores = scores if normalise is None else NORMALISATIONS[normalise](scores)
+                scores = _normalised(scores, normalise)
                 filled[rows, column] = np.where(present, 0.0, 0.0 if zero else scores.min())
                 filled[rows, column][present] = scores
     return filled, int(np.count_nonzero(gaps))

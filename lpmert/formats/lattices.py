@@ -338,6 +338,25 @@ def distinct_derivations(
     nodes[0] = _Node(best=[Derivation((), (), 0)], complete=True)
     for link, (_, _, target, _) in enumerate(links):
         nodes[target].waiting.append((link, 0, 0))
+
+    def needed_for(node: _Node) -> tuple[int, int] | None:
+        """Turn waiting choices into candidates; return node and rank of a derivation that must be found before."""
+        while node.waiting:
+            link, *ranks = choice = node.waiting[-1]
+            tails = []
+            for number, rank in zip(links[link], ranks, strict=False):
+                below = nodes[number]
+                if len(below.best) > rank:
+                    tails.append(below.best[rank])
+                elif not below.complete:
+                    return number, rank
+            if len(tails) == 2:  # otherwise there are no such derivations
+                one, two = tails
+                path, texts = (link, *one.links, *two.links), say(links[link][3], one.texts + two.texts)
+                heappush(node.heap, (-scores[link] - one.score - two.score, path, texts, choice))
+            node.waiting.pop()
+        return None
+
     needed = [(goal, n - 1)]  # a stack of nodes and ranks
     while needed:
         checkpoint()
@@ -345,49 +364,19 @@ def distinct_derivations(
         node = nodes[number]
         if node.complete or len(node.best) > rank:
             needed.pop()
-        elif (unknown := _score_waiting(node, nodes, links, scores, say)) is not None:
+        elif (unknown := needed_for(node)) is not None:
             needed.append(unknown)
         elif node.heap:
-            _take_best(node)
+            cost, path, texts, (link, first, second) = heappop(node.heap)
+            if texts not in node.known_texts:
+                node.known_texts.add(texts)
+                node.best.append(Derivation(texts, path, -cost))
+            nexts = [(link, first + 1, second), (link, first, second + 1)]
+            node.waiting += [new for new in nexts if new not in node.seen]
+            node.seen.update(nexts)
         else:
             node.complete = True
     return nodes[goal].best
-
-
-def _score_waiting(
-    node: _Node,
-    nodes: Mapping[int, _Node],
-    links: Sequence[Sequence[int]],
-    scores: Sequence[int],
-    say: Callable[[int, Texts], Texts],
-) -> tuple[int, int] | None:
-    """Turn all waiting choices into candidates; return the node and rank of a derivation that must be found before."""
-    while node.waiting:
-        link, *ranks = choice = node.waiting[-1]
-        tails = []
-        for number, rank in zip(links[link], ranks, strict=False):
-            below = nodes[number]
-            if len(below.best) > rank:
-                tails.append(below.best[rank])
-            elif not below.complete:
-                return number, rank
-        if len(tails) == 2:  # otherwise there are no such derivations
-            one, two = tails
-            path, texts = (link, *one.links, *two.links), say(links[link][3], one.texts + two.texts)
-            heappush(node.heap, (-scores[link] - one.score - two.score, path, texts, choice))
-        node.waiting.pop()
-    return None
-
-
-def _take_best(node: _Node) -> None:
-    """Move the best candidate to the derivations, if its text is new, and add its successors to the waiting choices."""
-    cost, path, texts, (link, first, second) = heappop(node.heap)
-    if texts not in node.known_texts:
-        node.known_texts.add(texts)
-        node.best.append(Derivation(texts, path, -cost))
-    nexts = [(link, first + 1, second), (link, first, second + 1)]
-    node.waiting += [new for new in nexts if new not in node.seen]
-    node.seen.update(nexts)
 
 
 _FEWEST_LINKS, _LINKS, _GROWTH = 200, 4, 4

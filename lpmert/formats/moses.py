@@ -130,8 +130,7 @@ class _Reader:
         self._group, self._pool = group, Pool()
         self._feature_names: dict[tuple[str | None, ...], tuple[str, ...]] = {}  # by the labels of a line
         self._required: set[str] = set()
-        self._names: tuple[str, ...] | None = None
-        self._width = 0
+        self._statistics: Statistics | None = None  # of the first line
 
     def add(self, path: str | Path, statistics_of: StatisticsOf, *, blocks: bool = True) -> None:
         """Add the lists of a file, line by line unless `blocks`; refuses a last line that may be cut off."""
@@ -156,11 +155,10 @@ class _Reader:
         names = self._names_of(tuple(labels), line.place)
         values = line.place.numbers([line.features[start:end] for start, end in spans], "a feature")
         statistic_names, numbers = statistics_of(line)
-        if not self._width:
-            self._names, self._width = statistic_names, len(numbers)
-        if statistic_names != self._names or len(numbers) != self._width or not numbers:
-            first = " ".join(self._names or ()) or f"{self._width} numbers"
-            trouble = f"{len(numbers)} statistics, but the first line has {first}"
+        names_of_first, first = self._statistics = self._statistics or (statistic_names, numbers)
+        if statistic_names != names_of_first or len(numbers) != len(first) or not numbers:
+            shown = " ".join(names_of_first or ()) or f"{len(first)} numbers"
+            trouble = f"{len(numbers)} statistics, but the first line has {shown}"
             raise line.place.error(f"{trouble}; give every line the same")
         return names, values, numbers
 
@@ -205,8 +203,9 @@ class _Reader:
         return True
 
     def nbest(self, statistic_names: Sequence[str] | None) -> NBest:
-        names = self._names if statistic_names is None else statistic_names
-        return self._pool.nbest(names, texts=any(self._pool.texts))
+        if statistic_names is None and self._statistics is not None:
+            statistic_names = self._statistics[0]
+        return self._pool.nbest(statistic_names, texts=any(self._pool.texts))
 
 
 class _Layout(NamedTuple):
@@ -384,7 +383,11 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
         raise DataError(f"{len(feature_files)} files of features and {len(score_files)} of scores; give one for each")
     pool, dense, kind, width = Pool(), tuple[str, ...](), "", 0
     for block, scored in chain.from_iterable(map(_pairs, feature_files, score_files)):
-        names, own = _names(block), " ".join(scored.extra)
+        names, own = block.extra or numbered("feature", block.width), " ".join(scored.extra)
+        if len(names) != block.width:
+            raise block.place.error(f"{len(names)} names for {block.width} columns")
+        if (twice := repeated(names)) is not None:
+            raise block.place.error(f"two columns are called {quoted(twice)}")
         if not pool.numbers:
             dense, kind, width = names, own, scored.width
         if names != dense:
@@ -405,21 +408,16 @@ def load_mert_data(features: Paths, scores: Paths) -> MertData:
 
 def read_mert_data(features: Paths, *, scores: Paths | None = None) -> NBest:
     """Return the lists of `load_mert_data`; files of scores are by default those beside the features."""
-    return load_mert_data(features, _beside(features) if scores is None else scores).nbest
-
-
-def _beside(features: Paths) -> list[Path]:
-    found = []
-    for path in one_or_more(features, "features"):
+    beside = []
+    for path in one_or_more(features, "features") if scores is None else ():
         files = _score_paths(path)
         there = [file for file in files if file.is_file()]
         if not there:
             looked = f" (there is no {files[0].name} beside it)" if files else ""
-            raise DataError(
-                f"which file has the scores of these lists?{looked}; give scores (--scores FILE)", path=path
-            )
-        found.append(there[0])
-    return found
+            trouble = f"which file has the scores of these lists?{looked}; give scores (--scores FILE)"
+            raise DataError(trouble, path=path)
+        beside.append(there[0])
+    return load_mert_data(features, beside if scores is None else scores).nbest
 
 
 def _score_paths(features: str | Path) -> list[Path]:
@@ -447,11 +445,9 @@ def write_mert_data(
     kind = next(known, None) if score_type is None else score_type
     if kind is None:
         raise DataError(f"give the type of the scores, such as {listed(SCORE_TYPES)}", path=features)
+    scores = next(iter(_score_paths(features)), None) if scores is None else scores
     if scores is None:
-        if not (files := _score_paths(features)):
-            trouble = "call this one like run1.features.dat, or in Python give the file of scores"
-            raise DataError(trouble, path=features)
-        scores = files[0]
+        raise DataError("call this one like run1.features.dat, or in Python give the file of scores", path=features)
     for word in (*nbest.names, *nbest.list_ids, kind):
         if not is_word(word):
             raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)
@@ -501,15 +497,6 @@ def _pairs(features: str | Path, scores: str | Path) -> Iterator[tuple[_Block, _
         yield block, scored
     if block is None:
         raise DataError(EMPTY, path=features)
-
-
-def _names(block: _Block) -> tuple[str, ...]:
-    names = block.extra or numbered("feature", block.width)
-    if len(names) != block.width:
-        raise block.place.error(f"{len(names)} names for {block.width} columns")
-    if (twice := repeated(names)) is not None:
-        raise block.place.error(f"two columns are called {quoted(twice)}")
-    return names
 
 
 def _features(words: Sequence[str], dense: tuple[str, ...], place: Place) -> tuple[tuple[str, ...], list[float]]:

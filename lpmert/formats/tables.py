@@ -1,4 +1,6 @@
-"""N-best lists in tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and in numpy archives."""
+"""N-best lists in tables with one hypothesis a row (TSV, CSV, JSON, Parquet, data frames), and in JSON with one list a
+record.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,9 @@ import io
 import json
 import re
 import reprlib
-import struct
 import sys
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -20,8 +19,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from lpmert.errors import DataError
-from lpmert.files import Bytes, atomic_writer, json_document, lines_of, open_bytes, read_all
+from lpmert.files import EMPTY, Bytes, atomic_writer, decoded, lines_of, open_bytes, read_all, unique_keys
 from lpmert.formats.columns import (
+    TEXT,
     TEXTUAL,
     Block,
     Columns,
@@ -33,8 +33,7 @@ from lpmert.formats.columns import (
     header_of,
     losses_of_gains,
 )
-from lpmert.formats.format import Cell, Format, Place, blocks_of, first_of, number_text, read_block, unpacked
-from lpmert.formats.records import json_table
+from lpmert.formats.format import Cell, Format, Place, blocks_of, first_of, number_text, read_block, seekable, unpacked
 from lpmert.limits import room_for
 from lpmert.model.arrays import as_array
 from lpmert.model.nbest import NBest
@@ -42,7 +41,7 @@ from lpmert.quoting import listed, quoted, repeated
 from lpmert.registry import TABLES
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    pass
 
 _ENDINGS = {f".{kind}": kind for kind in TABLES} | {".ndjson": "jsonl"}
 _ROWS = 1 << 16  # most rows of a block
@@ -69,8 +68,9 @@ def read_table(
     """Read lists from a file in one of `TABLES`, or from a data frame or mapping of columns; see `lpmert.read`."""
     name = path if isinstance(path, str | Path) else f"{type(path).__name__} given"
     wanted = Wanted.of(features, loss, statistics, gain, counted, name)
-    with nullcontext(path) if format is None else open_bytes(path) as source:
-        table = _OPENED.get(format, _delimited_table)(source, name, format)
+    opened: Any = nullcontext(path) if format is None else open_bytes(path)
+    with opened as source:
+        table = _OPENED[format](source, name, format)
         try:
             columns = wanted.choose(table, segment, text, counted)
         except ColumnsNeeded as error:
@@ -222,13 +222,6 @@ def import_parquet(path: str | Path) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def seekable(stream: io.BufferedReader, path: str | Path) -> Any:
-    """Return a stream for random access: a plain file itself, otherwise a copy of the stream in memory."""
-    if isinstance(stream.raw, io.FileIO) and stream.seekable():
-        return stream
-    return io.BytesIO(read_all(stream, path))
-
-
 def _arrow_cells(column: Any) -> Any:
     import pyarrow.types as types
 
@@ -273,14 +266,179 @@ def _cells(frame: Any, name: str, path: str) -> Any:
     return array if array.dtype.kind in "iuf" else list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
+# JSON: records in lines, in an array or in one object, nested or with arrays for columns
+
+
+Record = dict[str, Any]
+
+_WHITE = re.compile(r"[ \t\n\r]*")
+_LOSS = "loss"
+
+
+def json_kind(beginning: str) -> str | None:
+    """Return "jsonl" or "json" if a file that begins so has JSON lines or one document, `None` for others."""
+    text = beginning.lstrip("\ufeff \t\n\r\v\f")
+    if not text.startswith(("{", "[")):
+        return None
+    line, end, _ = text.partition("\n")
+    # in a document, the first line may end before its object
+    return "jsonl" if line.startswith("{") and (not end or line.rstrip().endswith("}")) else "json"
+
+
+def json_table(stream: io.BufferedReader, path: str | Path, format: str) -> Table:
+    """Return the table in a stream of JSON lines ("jsonl") or of one document ("json").
+
+    A record stands for several rows if all its values, except that of the list, are arrays of equal length. Without a
+    column for the list, the number of the record, from 0, is its id.
+    """
+    records = _objects(stream, path, format)
+    place, record = first = next(records)
+    names, spread = _leaves(record), list[str]()
+    for name in names:
+        with suppress(KeyError):  # objects in an array may differ
+            spread += [name] if isinstance(_at_path(record, name), list) else []
+    return Table(names, place, lambda columns: _in_blocks(_rows(chain([first], records), columns)), spread)
+
+
+def _in_blocks(rows: Iterator[tuple[Any, Sequence[Any]]]) -> Iterator[Block]:
+    while block := list(islice(rows, 1 << 14)):
+        yield Block([line for line, _ in block], list(zip(*(cells for _, cells in block), strict=True)))
+
+
+def _rows(records: Iterable[tuple[Place, Record]], columns: Columns) -> Iterator[tuple[Any, Sequence[Any]]]:
+    number, place, names = 0, Place(None), columns.all
+    for number, (place, record) in enumerate(records):
+        cells: list[Any] = [number] if columns.segment is None else []
+        for name in names:
+            try:
+                cells.append(record[name] if name in record else _at_path(record, name))
+            except KeyError as error:
+                known = _leaves(record)
+                where = " in one of its objects" if name in known else ""
+                raise place.error(f"no key {quoted(name)}{where}; the keys are {listed(known)}") from error
+        if list in map(type, cells):
+            yield from ((place.line, row) for row in _spread(cells, place))
+        else:
+            yield place.line, cells
+    if columns.segment is None and number == 0:
+        raise place.error("only one record; name the column that says which list a row belongs to (segment)")
+
+
+def _leaves(record: Record) -> list[str]:
+    """Return the paths of all values that are neither objects nor arrays of objects."""
+    found: dict[str, None] = {}
+    for key, value in record.items():
+        inner = next((item for item in value if isinstance(item, dict)), None) if isinstance(value, list) else value
+        if isinstance(inner, dict) and inner:
+            found |= dict.fromkeys(f"{key}.{path}" for path in _leaves(inner))
+        else:
+            found[key] = None
+    return list(found)
+
+
+def _at_path(value: Any, path: str) -> Any:
+    """Return the value at a path of keys joined by dots, or an array of values if the path goes through an array.
+
+    A key that contains dots takes precedence. Raises `KeyError` where there is no value.
+    """
+    if isinstance(value, list):
+        return [_at_path(item, path) for item in value]
+    if not isinstance(value, dict):
+        raise KeyError(path)
+    if path in value:
+        return value[path]
+    parts = path.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        key = ".".join(parts[:end])
+        if key in value:
+            return _at_path(value[key], ".".join(parts[end:]))
+    raise KeyError(path)
+
+
+def _spread(cells: Sequence[Any], place: Place) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a record, several if all its cells but the first, the list's, are arrays."""
+    key, *others = cells
+    if not others or not all(isinstance(cell, list) for cell in others):
+        yield cells
+        return
+    sizes = {len(cell) for cell in cells if isinstance(cell, list)}
+    if len(sizes) > 1:
+        raise place.error(f"arrays of {' and '.join(map(str, sorted(sizes)))} values; give all the same number")
+    if sizes == {0}:
+        raise place.error("no hypotheses, only empty arrays; leave the list out, or give it some")
+    for row in zip(key if isinstance(key, list) else [key] * len(others[0]), *others, strict=True):
+        yield from _spread(row, place)
+
+
+# Records and their places in files
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a finite number; correct it, or leave out the hypothesis")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
+
+
+def _objects(stream: io.BufferedReader, path: str | Path, format: str) -> Iterator[tuple[Place, Record]]:
+    for place, record in _of_document(stream, path) if format == "json" else _of_lines(blocks_of(stream, path), path):
+        if not isinstance(record, dict):
+            raise place.error(f"not a JSON object but {reprlib.repr(record)}")
+        yield place, record
+
+
+def _of_lines(blocks: Iterable[Bytes], path: str | Path) -> Iterator[tuple[Place, Any]]:
+    for block in blocks:
+        for number, line in enumerate(lines_of(block, path), block.first):
+            place = Place(path, number)
+            if not line.strip():
+                raise place.error("empty line; delete it")
+            try:
+                yield place, _DECODER.decode(line)
+            except (ValueError, RecursionError) as error:
+                raise place.error(f"not one JSON object ({error})") from error
+
+
+def _of_document(stream: io.BufferedReader, path: str | Path) -> Iterator[tuple[Place, Any]]:
+    text = decoded(read_all(stream, path), path)
+    at = _after_white(text, 0)
+    if at == len(text):
+        raise DataError(EMPTY, path=path)
+    is_array = text.startswith("[", at)
+    at = _after_white(text, at + is_array)
+    line = 1 + text.count("\n", 0, at)
+    while True:
+        place = Place(path, line)
+        try:
+            record, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise place.error(f"not JSON ({error})") from error
+        yield place, record
+        end = _after_white(text, end)
+        if not (is_array and text.startswith(",", end)):
+            break
+        line += text.count("\n", at, at := _after_white(text, end + 1))
+    if not is_array or text.startswith("]", end):
+        end = _after_white(text, end + is_array)
+        if end == len(text):
+            return
+    line += text.count("\n", at, end)
+    raise Place(path, line).error(f"not JSON: {quoted(text[end : end + 20])} after a record")
+
+
+def _after_white(text: str, place: int) -> int:
+    found = _WHITE.match(text, place)
+    return place if found is None else found.end()
+
+
 _OPENED: Mapping[str | None, Callable[..., Table]] = {
     None: _frame_table,
+    "tsv": _delimited_table,
+    "csv": _delimited_table,
     "parquet": _parquet_table,
     "jsonl": json_table,
     "json": json_table,
 }
-"""What opens a table of a format, other than TSV and CSV."""
-
 # Writing
 
 
@@ -377,117 +535,102 @@ JSON = Format("JSON document: records, or arrays for columns", read_table, write
 PARQUET = Format("Parquet table", read_table, write_table, fixed={"format": "parquet"})
 
 
-# Numpy archives (npz): plain arrays and strings, never pickled objects
+# Sets of answers
 
 
-_SPARSE = ("data", "indices", "indptr", "shape")
-_LABELS = ("names", "list_ids", "statistic_names", "texts")
-_NEEDED = ("features", "offsets", "statistics")
+def read_best_of_n(path: str | Path, *, counted: bool | None = False) -> NBest:
+    """Read lines `{"id": ..., "candidates": [{"text": ..., "scores": {name: number, ...}, "loss": number}, ...]}`.
 
-_LONGEST_END = 0xFFFF + 22
-_END, _OVERFLOW = b"PK\x05\x06", 0xFFFF
-"""The signature of the end record of a zip archive, and the count that stands for any that exceeds 16 bits."""
-_BROKEN = (
-    *(struct.error, ValueError, TypeError, OSError, EOFError, RuntimeError, MemoryError),
-    *(zlib.error, zipfile.BadZipFile),
-)
-"""Errors of zipfile and numpy for archives that are damaged, encrypted, compressed in unknown ways, or hold objects."""
-
-
-def read_npz(path: str | Path) -> NBest:
-    """Read lists from an archive with the arrays `features` [M, D], `offsets` [S + 1] and `statistics` [M, K].
-
-    Arrays of strings `names`, `list_ids`, `statistic_names` and `texts` are optional. `write_npz` writes these as JSON,
-    in the bytes `labels`, because an array would take the longest string's memory for each; and sparse features as the
-    arrays of `scipy.sparse.save_npz`.
+    In the place of `loss` is `correct` (true or false, or a share from 0 to 1; the loss is 1 - `correct`) or
+    `statistics` (numbers by name). They are ignored where statistics are `counted`. Other keys are always ignored.
     """
     with open_bytes(path) as stream:
-        arrays = _arrays(seekable(stream, path), path)
-    try:
-        return _lists(arrays)
-    except DataError as error:
-        raise DataError(str(error), path=path) from error
+        records = _objects(stream, path, json_kind(stream.peek().decode(errors="replace")) or "jsonl")
+        rows = _candidates(records, with_outcomes=counted is False)
+        columns, first = next(rows)
+        return Rows(path, "jsonl", columns).collected(_in_blocks(chain([first], (row for _, row in rows))))
 
 
-def write_npz(nbest: NBest, path: str | Path) -> None:
-    """Write lists as a compressed archive."""
-    features, arrays = nbest.features, {"offsets": nbest.offsets, "statistics": nbest.statistics}
-    if isinstance(features, np.ndarray):
-        arrays["features"] = features
-    else:
-        parts = features.data, features.indices, features.indptr, np.array(features.shape)
-        arrays.update(zip(_SPARSE, parts, strict=True))
-    labels = {what: getattr(nbest, what) for what in _LABELS if getattr(nbest, what) is not None}
+def _candidates(
+    records: Iterator[tuple[Place, Record]], *, with_outcomes: bool
+) -> Iterator[tuple[Columns, tuple[Any, tuple[Any, ...]]]]:
+    """Yield for each candidate the columns, which the first one settles, and its row: line and number, and cells."""
+    begun: dict[str, int | None] = {}
+    columns: Columns | None = None
+    for place, record in records:
+        list_id, candidates = (record.get(key) for key in ("id", "candidates"))
+        if "id" not in record or not isinstance(candidates, list) or not candidates:
+            raise place.error('a record needs "id", and "candidates", an array of at least one candidate')
+        _check_unicode('"id"', str(list_id), place)
+        first = begun.setdefault(str(list_id), place.line)
+        if first != place.line:
+            raise place.error(f"id {quoted(str(list_id))} comes twice, first on line {first}")
+        for number, candidate in enumerate(candidates, start=1):
+            what = f"candidate {number}"
+            if not isinstance(candidate, dict):
+                raise place.error(f"{what} is not an object but {reprlib.repr(candidate)}")
+            scores = _named(what, "scores", candidate.get("scores"), place)
+            outcome = _outcome(what, candidate, place) if with_outcomes else {}
+            found = Columns("id", tuple(scores), tuple(outcome), TEXT if TEXT in candidate else None)
+            if columns is None:
+                columns = found
+                for name in (*scores, *outcome):
+                    _check_unicode(f"{what}: the name", name, place)
+            keys = [(sorted(own.features), sorted(own.statistics), own.text) for own in (found, columns)]
+            if keys[0] != keys[1]:
+                shown = f"has {listed(found.all[1:])}; the candidates before have {listed(columns.all[1:])}"
+                raise place.error(f"{what} {shown}; give all the same")
+            numbers = [*map(scores.get, columns.features), *map(outcome.get, columns.statistics)]
+            yield columns, ((place.line, number), (list_id, *numbers, *([candidate[TEXT]] if found.text else [])))
+
+
+def _outcome(what: str, candidate: Record, place: Place) -> Record:
+    keys = [key for key in (_LOSS, "correct", "statistics") if key in candidate]
+    if len(keys) != 1:
+        raise place.error(f'{what} must have one of "loss", "correct" and "statistics"; it has {len(keys)}')
+    value = candidate[keys[0]]
+    if keys[0] == "statistics":
+        return _named(what, keys[0], value, place)
+    if keys[0] == _LOSS:
+        if isinstance(value, bool):
+            raise place.error(f'{what}: "loss" is {value}, not a number; if true is better, call it "correct"')
+        return {_LOSS: value}
+    share = value if isinstance(value, bool) else place.number(value, f'{what}: "correct"', textual=False)
+    if not 0 <= share <= 1:
+        raise place.error(f'{what}: "correct" is {value}, not true, false, or a share from 0 to 1')
+    return {_LOSS: 1.0 - share}
+
+
+def _named(what: str, key: str, value: Any, place: Place) -> Record:
+    if not isinstance(value, dict) or not value or "" in value:
+        raise place.error(f'{what}: "{key}" must be an object of numbers by name, not {reprlib.repr(value)}')
+    flag = next((name for name, number in value.items() if isinstance(number, bool)), None)
+    if flag is not None:
+        trouble = f"is {value[flag]}, not a number; write 1 for true and 0 for false"
+        raise place.error(f"{what}: column {quoted(flag)} {trouble}")
+    return value
+
+
+def _check_unicode(what: str, text: str, place: Place) -> None:
+    """Refuse lone surrogates, which JSON can hold but which cannot be printed."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise place.error(f"{what} {quoted(text)} is no text; replace the surrogates in it")
+
+
+def write_best_of_n(nbest: NBest, path: str | Path) -> None:
+    features, statistics = nbest.dense_features().tolist(), nbest.statistics.tolist()
     with atomic_writer(path) as stream:
-        arrays["labels"] = np.frombuffer(json.dumps(labels, ensure_ascii=False).encode(), dtype=np.uint8)
-        archive = io.BytesIO()  # writing an archive needs to seek, which compressed files cannot
-        np.savez_compressed(archive, **arrays)  # type: ignore[arg-type]
-        stream.buffer.write(archive.getbuffer())
+        for list_id, (start, end) in zip(nbest.list_ids, pairwise(nbest.offsets.tolist()), strict=True):
+            candidates = []
+            for row in range(start, end):
+                candidate: Record = {} if nbest.texts is None else {TEXT: nbest.texts[row]}
+                candidate["scores"] = dict(zip(nbest.names, features[row], strict=True))
+                if nbest.statistic_names == (_LOSS,):
+                    candidate[_LOSS] = statistics[row][0]
+                else:
+                    candidate["statistics"] = dict(zip(nbest.statistic_names, statistics[row], strict=True))
+                candidates.append(candidate)
+            stream.write(json.dumps({"id": list_id, "candidates": candidates}, allow_nan=False) + "\n")
 
 
-def _arrays(stream: Any, path: str | Path) -> dict[str, Any]:
-    """Return the arrays of an archive by name; zipfile checks the checksum of a member that is read whole."""
-    found: dict[str, Any] = {}
-    try:
-        with zipfile.ZipFile(stream) as archive:
-            _check_directory(stream, len(archive.infolist()))
-            for member in archive.infolist():
-                name = member.filename.removesuffix(".npy")
-                if name in found:
-                    raise ValueError(f"two arrays are called {quoted(name)}")
-                room_for(member.file_size, "reading")
-                with archive.open(member) as data:
-                    found[name] = np.lib.format.read_array(data, allow_pickle=False)
-                    if data.read(1):
-                        raise ValueError(f"the array {quoted(name)} is longer than its shape")
-    except _BROKEN as error:
-        reason = str(error) or "there is not enough memory for them"
-        raise DataError(f"not an archive of plain arrays ({reason}); write it with numpy.savez", path=path) from error
-    return found
-
-
-def _check_directory(stream: Any, members: int) -> None:
-    """Refuse an archive with fewer members than its end record says: a damaged length hides those after it."""
-    size = stream.seek(0, io.SEEK_END)
-    stream.seek(max(0, size - _LONGEST_END))
-    content = stream.read()
-    (count,) = struct.unpack_from("<H", content, content.rindex(_END) + 10)
-    if count not in (members, _OVERFLOW):
-        raise ValueError(f"its directory should have {count} members, and has {members}")
-
-
-def _lists(arrays: Mapping[str, Any]) -> NBest:
-    found = listed(arrays)
-    unknown = [name for name in arrays if name not in (*_NEEDED, *_SPARSE, *_LABELS, "labels")]
-    if unknown:
-        raise DataError(f"an array {quoted(unknown[0])}, which lists do not have; the arrays are {found}")
-    for name in _NEEDED if "features" in arrays else (*_SPARSE, *_NEEDED[1:]):
-        if name not in arrays:
-            raise DataError(f"no array {quoted(name)}; the arrays are {found}")
-    labels: Any = {what: arrays[what].tolist() for what in _LABELS if what in arrays}
-    if "labels" in arrays:
-        labels = json_document(arrays["labels"].tobytes(), "labels")
-        if not isinstance(labels, dict) or not labels.keys() <= {*_LABELS}:
-            raise DataError(f"labels must be an object of {listed(_LABELS)}, not {quoted(labels)}")
-    features = arrays["features"] if "features" in arrays else _csr(*(arrays[name] for name in _SPARSE))
-    if "names" not in labels and len(features.shape) > 1 and features.shape[1] > 1 << 22:  # it could claim any number
-        raise DataError(f"{features.shape[1]:,} features without names; give the array names")
-    return NBest(features, arrays["offsets"], arrays["statistics"], copy=False, **labels)
-
-
-def _csr(values: Any, columns: Any, starts: Any, shape: Any) -> csr_array:
-    from scipy.sparse import csr_array
-
-    try:
-        if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (columns, starts, shape)):
-            raise ValueError("indices, indptr and shape must be rows of integers")
-        if values.dtype.kind not in "iuf":
-            raise ValueError("data must be numbers")
-        rows = csr_array((values, columns, starts), shape=tuple(shape.tolist()))
-        rows.check_format(full_check=True)
-    except _BROKEN as error:
-        raise DataError(f"the sparse features are no csr_array: {error}") from error
-    return rows
-
-
-NPZ = Format("numpy archive", read_npz, write_npz)
+BEST_OF_N = Format("JSON lines, one list a line", read_best_of_n, write_best_of_n)

@@ -23,7 +23,7 @@ from lpmert.api import many_searches
 from lpmert.comparing.cross_validation import repeats
 from lpmert.errors import DataError, DecoderError, FloatArray, LimitError, MethodError, RegionError
 from lpmert.files import owned, read_text, write_text
-from lpmert.formats.tables import read_npz, write_npz
+from lpmert.formats.format import read_npz, write_npz
 from lpmert.formats.utterances import References, made_folder, references_by_list
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.limits import OutOfTime, checkpoint, heeding, told, unheeded

@@ -398,8 +398,8 @@ class LinearFraction(RatioMetric):
             if float(np.abs(factors) @ most) * len(statistics) > EXACT_INTEGERS:
                 large = f"the counts are so large that the {what} of the loss is not exact"
                 raise MetricError(f"metric {quoted(self.name)}: {large}; divide them")
-            for number, row, _ in _wrong(statistics, lambda block, factors=factors: (block @ factors < 0)[:, None]):
-                found = f"the {what} of the loss is {row @ factors:g} for hypothesis {number} (from 0)"
+            for number, value, _ in _wrong((statistics @ factors)[:, None], lambda block: block < 0):
+                found = f"the {what} of the loss is {value[0]:g} for hypothesis {number} (from 0)"
                 remedy = f"the columns must be {listed(self.columns)}, in this order"
                 raise MetricError(f"metric {quoted(self.name)}: {found}; {remedy}")
 

@@ -26,7 +26,8 @@ from searches import RATIOS, SUMS, many_more, peak_of
 
 import lpmert
 from lpmert import NBest, Result, Status, limits
-from lpmert.formats.tables import read_npz, write_table
+from lpmert.formats.format import read_npz
+from lpmert.formats.tables import write_table
 from lpmert.limits import Deadline, Interrupts, OutOfTime, heeding
 from lpmert.lines import Descents
 from lpmert.methods.cells import Cells
