@@ -15,7 +15,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr
 
 from lpmert.api import method_of, problem_of
 from lpmert.comparing import DEFAULT_METHODS, DEFAULT_ON_LATTICES, OPTIMUM_SECONDS, REPETITIONS, REPLICATIONS, SEEDS
@@ -25,12 +24,11 @@ from lpmert.comparing.cross_validation import (
     Material,
     Split,
     chosen_statistics,
-    corrected_error,
+    corrected_test,
     data_of,
     interval_of,
     one_thread,
     shares,
-    summed,
     unseen,
 )
 from lpmert.errors import DataError, FloatArray, MethodError
@@ -73,16 +71,6 @@ def permutation_test(
     differences = np.abs(one - other)
     least = differences[0] - 1e-12 * max(1.0, differences[0])  # sums in another order differ by rounding
     return float(np.mean(differences >= least))
-
-
-def corrected_test(values: FloatArray, ratio: float) -> float | None:
-    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0.
-
-    1 if all values are 0, `None` if they are equal otherwise.
-    """
-    if not np.ptp(values):
-        return None if values[0] else 1.0
-    return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
 
 
 Named = list[tuple[str, Run]]  # runs with the names of their sources
@@ -279,7 +267,7 @@ def _costs(metric: Metric, split: Split, fits: Sequence[Run]) -> tuple[float, Fl
         for number, fit in enumerate(fits[repetition * split.folds :][: split.folds]):
             chosen[fold[split.group] == number] = fit.held_out_chosen
         losses.append(metric.loss(chosen.sum(axis=0)))
-        parts = shares(metric, summed(chosen, split.group))
+        parts = shares(metric, chosen, split.group)
         values += [float(split.groups * parts[fold == number].mean()) for number in range(split.folds)]
     return float(np.mean(losses)), np.array(values)
 
@@ -389,7 +377,7 @@ def compare(
     memory = None if most is None else Allowance(most)
     with Allowance(most).enforced(if_any=True):
         problem = problem_of(nbest, metric, ties, region)
-    test = None if held_out is None else problem_of(unseen(held_out, nbest), metric, ties, None)
+    test = None if held_out is None else unseen(held_out, nbest, problem)
     initial = None
     if initial_weights is not None:
         initial = problem.checked_weights(given_weights(initial_weights, "initial_weights"))

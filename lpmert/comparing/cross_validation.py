@@ -21,7 +21,7 @@ from math import frexp, ldexp
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from lpmert.api import Searches, list_problem, many_searches, problem_of
 from lpmert.comparing.averaging import CHAINS, Average, OnSteps, average_around, found_by_lines
@@ -117,12 +117,12 @@ def repeats(held_out: NBest | WordGraphs, data: NBest | WordGraphs) -> list[str]
     ]
 
 
-def unseen(held_out: AnyData, data: NBest | WordGraphs) -> AnyData:
-    """Return held-out data as `held_out_like` does, and log a warning if they are not unseen."""
+def unseen(held_out: NBest | WordGraphs, data: NBest | WordGraphs, problem: AnyProblem) -> AnyProblem:
+    """Return the problem on held-out data that is like the one on `data`; logs a warning if they are not unseen."""
     found = held_out_like(held_out, data)
     for message in repeats(found, data):
         warn("warning: %s", message)
-    return found
+    return like(problem, found)
 
 
 def _digests(data: NBest | WordGraphs) -> Iterator[bytes]:
@@ -132,22 +132,24 @@ def _digests(data: NBest | WordGraphs) -> Iterator[bytes]:
             yield hashlib.blake2b(features[begin:end].tobytes(), digest_size=16).digest()
 
 
-def shares(metric: Metric, statistics: FloatArray) -> FloatArray:
-    """Return the contributions of G groups to the total loss, from summed statistics [G, K].
+def shares(metric: Metric, statistics: FloatArray, group: IntArray) -> FloatArray:
+    """Return the contributions of the G groups of lists to the total loss; statistics [S, K], group [S]: of the lists.
 
     The variance of the loss is G / (G - 1) times the sum of their squared deviations. For an additive metric they are
     the losses of the groups; for another one the pseudo-values of the jackknife (Efron and Stein, Annals of Statistics
     1981), which nearly add up to the loss.
     """
+    count = int(group.max()) + 1
+    summed = np.zeros((count, statistics.shape[1]))
+    np.add.at(summed, group, statistics)
     if isinstance(metric, AdditiveMetric):
-        return np.array([metric.loss(row) for row in statistics])
-    count = len(statistics)
-    total = statistics.sum(axis=0)
-    without = losses_of_totals(metric, total - statistics)
+        return np.array([metric.loss(row) for row in summed])
+    total = summed.sum(axis=0)
+    without = losses_of_totals(metric, total - summed)
     return np.asarray(metric.loss(total) / count + (without.mean() - without) * (count - 1) / count)
 
 
-def like(problem: AnyProblem, data: Material, region: Region | None = None) -> AnyProblem:
+def like(problem: AnyProblem, data: NBest | WordGraphs, region: Region | None = None) -> AnyProblem:
     """Return a problem on other data with the same metric and rule for ties, in a region or everywhere."""
     if isinstance(problem, LatticeProblem):  # its own metric is that of counts
         return problem_of(data, problem.given_metric, "first", region)
@@ -285,7 +287,7 @@ def _fitted_without(shared: tuple[AnyProblem, Split], number: int, left: float |
 def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group: IntArray, folds: int = 0) -> Estimate:
     """Return losses, their difference and intervals, from the statistics [S, K] that both weights choose."""
     losses = [metric.loss(statistics.sum(axis=0)) for statistics in (optimum, averaged)]
-    first, second = (shares(metric, summed(statistics, group)) for statistics in (optimum, averaged))
+    first, second = (shares(metric, statistics, group) for statistics in (optimum, averaged))
     count = len(first)
     # the training lists of the folds overlap
     ratio = 0.0 if folds < 2 else folds / (folds - 1) / count
@@ -299,13 +301,6 @@ def estimate_of(metric: Metric, optimum: FloatArray, averaged: FloatArray, group
     )
 
 
-def summed(statistics: FloatArray, group: IntArray) -> FloatArray:
-    """Return the sums [G, K] over groups [S] of statistics [S, K]."""
-    found = np.zeros((int(group.max()) + 1, statistics.shape[1]))
-    np.add.at(found, group, statistics)
-    return found
-
-
 def corrected_error(values: FloatArray, ratio: float) -> float:
     """Return the standard error of the mean of values [J] from J splits of the same lists into training and test sets.
 
@@ -315,6 +310,16 @@ def corrected_error(values: FloatArray, ratio: float) -> float:
     Significance Tests for Comparing Learning Algorithms, PAKDD 2004.
     """
     return float(np.std(values, ddof=1) * np.sqrt(1 / len(values) + ratio))
+
+
+def corrected_test(values: FloatArray, ratio: float) -> float | None:
+    """Return the p-value, by Student's t, of the mean of values [J] from overlapping splits being different from 0.
+
+    1 if all values are 0, `None` if they are equal otherwise.
+    """
+    if not np.ptp(values):
+        return None if values[0] else 1.0
+    return float(2 * stdtr(len(values) - 1, -abs(np.mean(values)) / corrected_error(values, ratio)))
 
 
 def corrected_reach(values: FloatArray, ratio: float) -> float:

@@ -21,7 +21,6 @@ from lpmert.comparing.cross_validation import (
     doubts,
     estimate_of,
     fit,
-    like,
     unseen,
 )
 from lpmert.errors import FloatArray
@@ -247,7 +246,7 @@ def tune(
     with many_searches("tune needs", *settings, node_limit=node_limit, gap=gap, target=target) as searches:
         problem, deadline = problem_of(divisible(nbest), metric, ties, region), searches.deadline
         seed, split = searches.seed, Split.of(groups, nbest.n_lists, folds, searches.seed)
-        test = None if held_out is None else unseen(held_out, nbest)
+        judge = None if held_out is None else unseen(held_out, nbest, problem)
         fitted = fit(problem, seed, deadline.left, on_steps=partial(report, "average"))
         seconds = {"average": deadline.seconds}
         estimate, unestimated = None, ""
@@ -262,15 +261,13 @@ def tune(
         left = OPTIMUM_SECONDS if deadline.left is None else deadline.left
         optimum = warned(searches.solve(problem, callback, fitted.found, time_limit=left))
         seconds["optimum"] = deadline.seconds - fsum(seconds.values())
-        measured, unit = None, None
-        if test is not None:
-            judge = like(problem, test)
-            unit = judge.unit
+        measured = None
+        if judge is not None and held_out is not None:
             measured = estimate_of(
                 problem.metric,
                 chosen_statistics(judge, CallerWeights(optimum.weights)),
                 chosen_statistics(judge, fitted.averaged),
-                np.arange(test.n_lists),
+                np.arange(held_out.n_lists),
             )
     weights, found = scaled_evaluation(problem, normalised(fitted.averaged))
     average = fitted.average
@@ -296,7 +293,7 @@ def tune(
         signature=problem.signature,
         seconds=seconds,
         unestimated=unestimated,
-        held_out_unit=unit,
+        held_out_unit=None if judge is None else judge.unit,
     )
 
 

@@ -28,17 +28,7 @@ from lpmert.formats.utterances import References, made_folder, references_by_lis
 from lpmert.formats.weights import checked_region, given_weights
 from lpmert.limits import OutOfTime, checkpoint, heeding, told, unheeded
 from lpmert.looping.decoders import Decoded, Decoder, check_references, checked, own_texts
-from lpmert.looping.pool import (
-    Consistency,
-    Pool,
-    Step,
-    Stepping,
-    angle_between,
-    check_first,
-    consistency,
-    vector_of,
-    warning,
-)
+from lpmert.looping.pool import Consistency, Pool, Step, Stepping, angle_between, consistency, vector_of, warning
 from lpmert.metrics.base import Metric, SumOfLosses, metric_of, rates_of, unit_of
 from lpmert.metrics.text import TextMetric, reference_length, text_metric, text_unit
 from lpmert.model.judgments import measure_texts
@@ -604,8 +594,6 @@ def loop(
     if region is not None and region.cosine is not None:
         raise RegionError("the region of a loop cannot have a cosine, which limits its steps; use bounds instead")
     first = named_weights(given_weights(weights))
-    if region is not None:
-        check_first(first, region)
     pool = Pool(equal_words)
     with many_searches("a loop needs", method, time_limit, memory_limit, jobs, seed, "threads") as searches, heeding():
         if searches.method.remembers:
@@ -623,8 +611,8 @@ def loop(
             "references": inputs.digest,
             "held_out_references": None if held_out_inputs is None else held_out_inputs.digest,
         }
+        stepping = Stepping(searches, most, region, first)
         journal = Journal(folder, settings, resume=resume)  # after all checks, because it writes
-        stepping = Stepping(searches, most, region, vector_of(first))
         rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
         try:
             rounds.run(first, iterations)

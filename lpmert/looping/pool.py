@@ -247,14 +247,29 @@ class Step:
 class Stepping:
     """Makes steps, each a search of at most so many seconds.
 
-    first: the weights [D] of the first decoding, which set the scale. steps: those so far.
+    first: the weights of the first decoding, which set the scale. steps: those so far. Raises `RegionError` if the
+    first weights are outside the region, or differ from its fixed weights.
     """
 
     searches: Searches
     seconds: float | None
     region: Region | None
-    first: FloatArray
+    first: Mapping[str, float]
     steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        region, weights = self.region or Region(), vector_of(self.first)
+        cone = limits_of(region, [*self.first])
+        for name, value in region.fixed.items():
+            if self.first[name] != value:
+                was = f"the first weights have {self.first[name]:g}"
+                raise RegionError(f"the region fixes {name} at {value:g}, but {was}")
+        for rows, labels, both in ((cone.rows, cone.labels, False), (cone.equations, cone.equation_labels, True)):
+            products, terms = rows @ weights, np.abs(rows) @ np.abs(weights)
+            beyond = -np.abs(products) if both else products
+            for label, product, most in zip(labels, beyond.tolist(), terms.tolist(), strict=True):
+                if product < -_OUTSIDE * most:
+                    raise RegionError(f"the first weights are outside the region: {label} does not hold for them")
 
     def reason_to_stay(self, step: Step) -> str:
         where = "on the pool" + ("" if step.angle is None else " within the last angle")
@@ -277,7 +292,7 @@ class Stepping:
             region = replace(region or Region(), cosine=math.cos(math.radians(angle)), around=around)
         problem = Problem(lists, metric, region=region)
         before = problem.evaluate(start).loss
-        earlier, method = [Iteration(normalised(self.first), ())], self.within(angle)
+        earlier, method = [Iteration(normalised(vector_of(self.first)), ())], self.within(angle)
         for step in self.steps:
             earlier.append(Iteration(normalised(vector_of(step.weights)), tuple(map(np.array, step.optima))))
         if isinstance(method, Stabilised):
@@ -293,27 +308,12 @@ class Stepping:
             scaled, loss = start, before
         else:  # to the fixed values of the region, or else to the norm of the first weights: decoders prune by scores
             scaled = in_scale_of(self.region, names, weights)
-            norm, own = np.abs(self.first).sum(), np.abs(weights).sum()
+            norm, own = np.abs(vector_of(self.first)).sum(), np.abs(weights).sum()
             if scaled is weights and norm and own:
                 scaled = weights * (norm / own)
         by_name = dict(zip(names, np.asarray(scaled).tolist(), strict=True))
         optima = [one.tolist() for one in earlier[-1].optima]
         return Step(by_name, loss, found.lower_bound, angle, stays, clock.seconds, optima, found.status.proved)
-
-
-def check_first(first: Mapping[str, float], region: Region) -> None:
-    """Raise `RegionError` if the first weights are outside the region, or differ from its fixed weights."""
-    cone = limits_of(region, [*first])
-    weights = np.array([*first.values()])
-    for name, value in region.fixed.items():
-        if first[name] != value:
-            raise RegionError(f"the region fixes {name} at {value:g}, but the first weights have {first[name]:g}")
-    for rows, labels, both in ((cone.rows, cone.labels, False), (cone.equations, cone.equation_labels, True)):
-        products, terms = rows @ weights, np.abs(rows) @ np.abs(weights)
-        beyond = -np.abs(products) if both else products
-        for label, product, most in zip(labels, beyond.tolist(), terms.tolist(), strict=True):
-            if product < -_OUTSIDE * most:
-                raise RegionError(f"the first weights are outside the region: {label} does not hold for them")
 
 
 def angle_between(one: FloatArray, other: FloatArray) -> float:

@@ -258,7 +258,7 @@ def test_the_parts_of_a_loss_have_the_variance_of_the_jackknife():
     lists = statistics[::5]
     left_out = np.array([metric.loss(np.delete(lists, k, axis=0).sum(0)) for k in range(len(lists))])
     expected = (len(lists) - 1) / len(lists) * np.sum((left_out - left_out.mean()) ** 2)
-    assert len(lists) * shares(metric, lists).var(ddof=1) == pytest.approx(expected)
+    assert len(lists) * shares(metric, lists, np.arange(len(lists))).var(ddof=1) == pytest.approx(expected)
 
 
 def drawn(seed, n_lattices=10, width=2):

@@ -20,9 +20,9 @@ from searches import timeless
 
 import lpmert
 from lpmert import DataError, Lattices, Limits, MethodError, NBest, Problem, Region, Status, minimize
-from lpmert.comparing.compare import corrected_test, permutation_test
+from lpmert.comparing.compare import permutation_test
 from lpmert.comparing.comparison import OPTIMUM
-from lpmert.comparing.cross_validation import Split, folds_of, interval_of
+from lpmert.comparing.cross_validation import Split, corrected_test, folds_of, interval_of
 from lpmert.methods import Averaging, Grid, Likelihood, Mira, NelderMead, Och, Pro, RandomSearch, Stabilised, Tpe
 from lpmert.metrics import SumOfLosses
 from lpmert.metrics.base import metric_by_name
