@@ -70,10 +70,7 @@ Fields = dict[str, Any]
 
 
 def root_node(lists: SortedLists, root: Any, total: FloatArray) -> Fields:
-    """Return a node with all hypotheses; root: rays [D, D] of a cone, or centre [D] and radius [D] of a box.
-
-    total [K]: statistics of the lists settled by presolve.
-    """
+    """Return a node with all hypotheses; root: rays [D, D], or centre [D] and radius [D]; total [K]: settled."""
     least = int(lists.costs[lists.offsets[:-1]].sum())
     ids = np.arange(len(lists.rows), dtype=np.int32)
     fields = {"ids": ids, "ends": lists.offsets, "own": least, "bound": least, "total": total}
@@ -144,10 +141,7 @@ def cones_of(lists: SortedLists, box: Fields, survivors: Survivors) -> list[Fiel
 
 
 def _diagonal(lists: SortedLists, survivors: Survivors, radius: FloatArray) -> FloatArray:
-    """Return the radii [D] of a box, signed so that they are the diagonal along which differences vary least.
-
-    All cones of the box share this diagonal; where many boundaries coincide, it lies along them.
-    """
+    """Return the radii [D] of a box, signed as the diagonal of all its cones, along which differences vary least."""
     ids, costs, ends = survivors.ids, survivors.costs, survivors.ends
     sizes = np.diff(ends)
     shares = (lists.rows[ids] - lists.rows[np.repeat(ids[ends[:-1]], sizes)]) * radius
@@ -296,10 +290,7 @@ class NodeSearch:
         return cones_of(self.loss.lists, self.top(), survivors) if len(survivors.ends) - 1 > FEW_LISTS else []
 
     def enclosing(self) -> tuple[FloatArray, Any] | None:
-        """Return normals [k, D] of a part slightly wider than the top node, and a root that contains this part.
-
-        `None`: rounding leaves it uncertain whether the part contains the node.
-        """
+        """Return normals [k, D] of a part that surely contains the top node, and a root around it, if any."""
         top = self.top()
         if self._task.boxed:
             return core.box_normals(top["centre"], top["radius"]), (top["centre"], WIDER * top["radius"])

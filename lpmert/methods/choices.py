@@ -257,10 +257,7 @@ class ChoicesSearch(Search):
 
     @property
     def lower_bound(self) -> int:
-        """The least dual bound of an open node, or the least cost found if no node is open.
-
-        Open are the current node and the waiting siblings along its path, or the nodes of the queue.
-        """
+        """The least dual bound of an open node, here or in the queue, or the least cost found if no node is open."""
         upper, bound = self._upper, self.core.least_open
         least = None if bound >= core.INFINITE_COST else self.loss.cost_of(bound)
         least = self._queue.least_bound if self._queue.shared else least
@@ -367,10 +364,7 @@ class ChoicesSearch(Search):
         return sorted({int(s) for s, m in zip(lists, multipliers, strict=True) if m > 0})
 
     def _accept(self, weights: FloatArray | None, complete: IntArray | None) -> None:
-        """Tell the core that the choices are attainable together, at weights [d] if doubles attain them.
-
-        complete: the rows of a complete selection. It improves the incumbent, or its cost is unsettled without weights.
-        """
+        """Tell the core that choices are attainable, at weights [d] if known; complete: rows of a selection."""
         known = self.incumbent.weights if complete is None else _NO_WEIGHTS
         self.core.answer(known if weights is None else weights, _NO_CORE)
         if complete is not None:
@@ -385,10 +379,7 @@ class ChoicesSearch(Search):
 def explore_batch(
     begin: Callable[[Incumbent], ChoicesSearch], nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int
 ) -> Answer:
-    """Explore a batch of nodes, the first node first, below the cost of the incumbent, weights [D].
-
-    begin: returns the search of a unit.
-    """
+    """Explore a batch of nodes, the first node first, below the incumbent's cost; begin: returns the search."""
     search = begin(Incumbent(cost, CanonicalWeights(weights), ""))
     left = list(nodes)
     while left and search.core.work < budget:

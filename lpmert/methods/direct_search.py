@@ -371,8 +371,8 @@ class CmaEs(Comparator):
     def run(self, problem: Problem | LatticeProblem, start: FloatArray | None, seed: int, clock: Clock) -> Found:
         evolution = Evolution(problem, start, np.random.default_rng(seed))
         clock.keep(evolution.best)
-        while evolution.runs <= self.restarts and not clock.expired(0):
-            evolution.run(clock)
+        while evolution.runs <= self.restarts and not clock.expired(evolution.step(clock)):
+            pass
         return Found(evolution.best if clock.best is None else clock.best, {"runs": evolution.runs})
 
 

@@ -29,6 +29,7 @@ from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.limits import checkpoint
 from lpmert.model.canonical import Canonical, CanonicalWeights
+from lpmert.model.lattice_problem import AnyProblem
 from lpmert.numeric.cone import LinOptimizer
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, Cap, SortedLists
 from lpmert.search.incumbent import any_incumbent
@@ -313,7 +314,7 @@ class LpMert(Method):
             if not task.problem.canonical.additive:
                 metric = task.problem.metric.name
                 raise MethodError(f"published=True takes a sum of losses, and metric '{metric}' is none; leave it out")
-            return PublishedSearch(task.canonical)
+            return PublishedSearch(task.problem)
         return LpMertSearch(self, task.canonical, task.incumbent)
 
 
@@ -335,8 +336,8 @@ class PublishedSearch(StreamSearch):
 
     finished = False
 
-    def __init__(self, canonical: Canonical) -> None:
-        super().__init__(canonical, any_incumbent(canonical))
+    def __init__(self, problem: AnyProblem) -> None:
+        super().__init__(problem.canonical, any_incumbent(problem))
         self._root = self.balanced_tree(self.lists)
         self._bound: int | None = 0
         self._refused_attainable = False

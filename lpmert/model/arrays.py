@@ -173,11 +173,7 @@ def checked_offsets(values: ArrayLike, count: int, what: str = "hypotheses") -> 
 
 
 def checked_sequence(values: Iterable[Any], what: str) -> list[Any]:
-    """Return ordered values as a list.
-
-    Raises `DataError` for a set, which has no order, for a mapping, of which keys or values could be wanted, and for a
-    string.
-    """
+    """Return ordered values as a list; raises `DataError` for sets, mappings and strings."""
     if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):  # views of mappings have an order
         raise DataError(f"{what} must be a sequence, not a set, which has no order; give a list")
     if isinstance(values, Mapping):

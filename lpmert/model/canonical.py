@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import compress
 from math import fsum, inf
-from typing import Any, Generic, NamedTuple, NewType, TypeVar, cast
+from typing import Any, NamedTuple, NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,10 +129,7 @@ class Evaluator:
 
 
 def ranges_of_weights(features: FloatArray, offsets: IntArray, weights: FloatArray) -> FloatArray:
-    """Return for each weight the open interval [D, 2] in which it alone may move without changing a choice.
-
-    features [M, D], offsets [S + 1].
-    """
+    """Return the open interval [D, 2] in which each weight alone may move without changing a choice."""
     ranges = np.column_stack([np.full(len(weights), -np.inf), np.full(len(weights), np.inf)])
     for _, rows, block_offsets in blocks_of_lists(offsets):
         block = features[rows]
@@ -168,14 +165,9 @@ def _best(weights: FloatArray, features: FloatArray, rows: IntArray, rounding: R
 CallerWeights = NewType("CallerWeights", FloatArray)  # weights [D] for the features as given
 CanonicalWeights = NewType("CanonicalWeights", FloatArray)  # weights [d] for the features of a canonical form
 
-UnmergedWeights = NewType("UnmergedWeights", FloatArray)
-"""Weights [d] for the features of lists before parallel ones were merged."""
-
-Own = TypeVar("Own", bound=FloatArray)
-
 
 @dataclass(frozen=True, eq=False)
-class Coordinates(Generic[Own]):
+class Coordinates:
     """From weights of a search to weights of the caller, and back.
 
     columns [d]: those of the reduced features that are left; scales [d]: the powers of two by which they were
@@ -186,7 +178,7 @@ class Coordinates(Generic[Own]):
     scales: FloatArray
     reduction: Reduction
 
-    def to_caller(self, weights: Own) -> CallerWeights:
+    def to_caller(self, weights: FloatArray) -> CallerWeights:
         """Return weights for the features as given, without rounding unless equations need it."""
         full = np.zeros(len(self.reduction.free))
         full[self.columns] = weights * self.scales
@@ -194,14 +186,11 @@ class Coordinates(Generic[Own]):
             full[:] = 1.0  # all weights choose alike, but they must fulfil the equations
         return CallerWeights(self.reduction.weights(full))
 
-    def from_caller(self, weights: CallerWeights) -> Own:
-        """Return weights [d] in these coordinates, with the largest entry about 1.
-
-        The weight of a dropped collinear feature is lost, so the result is a starting point, not an equivalent.
-        """
+    def from_caller(self, weights: CallerWeights) -> CanonicalWeights:
+        """Return weights [d], the largest about 1; the weight of a dropped collinear feature is lost."""
         part = self.reduction.coordinates(weights)[self.columns] / self.scales
         largest = np.abs(part).max(initial=0.0)
-        return cast("Own", part / largest if largest > 0 else part)
+        return CanonicalWeights(part / largest if largest > 0 else part)
 
 
 LOSS_UNIT = 2.0**-56
@@ -463,10 +452,7 @@ class Canonical:
         return self._followed_by(self.limits, beyond, None)
 
     def _followed_by(self, normals: FloatArray, beyond: int, exact: FloatArray | None) -> Canonical:
-        """Return the lists followed by {a, 0} for every row a of normals [k, d], with the values 0 and `beyond`.
-
-        exact: the exact normals if they are not those of the rounding.
-        """
+        """Append {a, 0} for every normal a [k, d], with values 0 and `beyond`; exact: if rounding has others."""
         pairs = np.zeros((2 * len(normals), self.n_features))
         pairs[::2] = normals
         pair_values = np.zeros((len(pairs), *self.values.shape[1:]), dtype=self.values.dtype)
@@ -484,10 +470,7 @@ class Canonical:
 
 
 def _middle(form: Canonical) -> FloatArray | None:
-    """Return weights in the middle of the limits, `None` if doubles hold none.
-
-    Raises `RegionError` if there are none.
-    """
+    """Return weights in the middle of the limits, `None` if doubles hold none; raises `RegionError` without any."""
     exact = form.rounding if form.rounding is not None and form.rounding.known else None
     none = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
     alone = replace(form, rounding=exact, step=None).take(*none).with_limits()
@@ -519,10 +502,7 @@ def _even_scales(rows: FloatArray) -> FloatArray:
 
 
 def _in_cap(cap: Cap, limits: FloatArray, labels: Sequence[str], inside: FloatArray) -> FloatArray:
-    """Return weights [d] inside the cap and the limits [k, d]; inside [d]: weights inside the limits.
-
-    Raises `RegionError` if there are none, or none that doubles hold.
-    """
+    """Return weights [d] inside the cap and the limits [k, d], `inside` [d] inside the limits; raises `RegionError`."""
     nearest, multipliers = project(limits, cap.unit)
     reached = float(np.linalg.norm(nearest))  # the largest cosine; near 0 only rounding is left of it
     if reached <= cap.cosine:

@@ -51,10 +51,7 @@ _EFFECT = 0.5
 
 
 def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lists: int) -> tuple[Diagnostic, ...]:
-    """Return warnings about lists and their losses [M], which are `None` if the metric is not additive.
-
-    n_lists: number of lists on which weights matter.
-    """
+    """Return warnings about lists and their losses [M], if additive; n_lists: on which weights matter."""
     nothing = None if n_lists else _nothing_to_choose(nbest, losses)
     if nothing is not None or losses is None:
         return () if nothing is None else (nothing,)
@@ -62,10 +59,7 @@ def data_warnings(nbest: NBest, metric: Metric, losses: FloatArray | None, n_lis
 
 
 def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnostic | None:
-    """Return a warning if a selection [S] gives every list its least loss, though lists have much greater ones.
-
-    Separable classes, where one hypothesis of each list is right, cause no warning.
-    """
+    """Return a warning if a selection [S] gives every list its least loss, unless classes are separable."""
     low, high = least_and_most(losses, nbest.offsets)
     chosen = losses[nbest.rows_of(selection)]
     varied = high > low
@@ -130,10 +124,7 @@ def _leaks(nbest: NBest, losses: FloatArray) -> Iterator[Diagnostic]:
 
 
 def _sign_of_slope(feature: FloatArray, losses: FloatArray, offsets: IntArray) -> int:
-    """Return the sign of a if a feature [m] is a * loss + b in each list, else 0.
-
-    Each list has its own a and b; the sign of a must be the same for all.
-    """
+    """Return the sign of a if a feature [m] is a * loss + b in each list, with a of one sign for all, else 0."""
     starts, lists = offsets[:-1], list_numbers(offsets)
     if not len(starts):
         return 0
@@ -202,10 +193,7 @@ def _one_wrong(losses: FloatArray, offsets: IntArray) -> bool:
 
 
 def _first_is_worst(losses: FloatArray, offsets: IntArray) -> bool:
-    """Whether the loss is greatest at the first place of lists, far above their mean, and falls with the place.
-
-    Lists of a few systems in a fixed order may be in any order, so short lists are not judged.
-    """
+    """Whether the loss is greatest at the first place of lists, which are not short, and falls with the place."""
     sizes = np.diff(offsets)
     places = min(_POSITIONS, int(np.median(sizes)) if len(sizes) else 0)
     lists = np.flatnonzero(sizes >= places)

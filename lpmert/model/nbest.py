@@ -137,18 +137,17 @@ class NBest:
         """Return the rows [S] of the hypotheses that a selection [S] counts from 0 within their lists."""
         return np.asarray(self.offsets[:-1] + selection)
 
-    def dense_features(self) -> FloatArray:
-        """Return the features [M, D] as a dense array, read-only."""
-        rows: Any = self.features
-        dense: FloatArray = rows.toarray() if is_sparse(rows) else rows
+    def dense_features(self, rows: IntArray | slice = slice(None)) -> FloatArray:
+        """Return the features [m, D] of all hypotheses, or of these rows, as a dense array, read-only."""
+        chosen: Any = self.features[rows]
+        dense: FloatArray = chosen.toarray() if is_sparse(chosen) else chosen
         dense.flags.writeable = False
         return dense
 
     def blocks(self) -> Iterator[tuple[FloatArray, IntArray]]:
         """Yield the dense features [m, D] of one block of lists after another, and their offsets from 0."""
-        features: Any = self.features
         for _, rows, offsets in blocks_of_lists(self.offsets):
-            yield features[rows].toarray() if is_sparse(features) else features[rows], offsets
+            yield self.dense_features(rows), offsets
 
     @cached_property
     def fingerprint(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from lpmert.errors import DataError, FloatArray, IntArray, MethodError
 from lpmert.limits import out_of_time
-from lpmert.model.canonical import Canonical, CanonicalWeights, Coordinates, UnmergedWeights
+from lpmert.model.canonical import Canonical, Coordinates
 from lpmert.model.region import Reduction
 from lpmert.numeric.lists import blocks_of_lists, columns_of, least_costs, list_numbers, take_rows
 from lpmert.numeric.rational import EPSILON, exact_differences, sums_of_columns
@@ -242,10 +242,7 @@ def independent_columns(features: FloatArray, offsets: IntArray) -> IntArray:
 def _is_combination(
     features: FloatArray, offsets: IntArray, suspect: int, factors: Mapping[int, float], exponents: IntArray
 ) -> bool:
-    """Whether a column is, within lists, exactly the combination of others that rounded factors suggest.
-
-    factors: of the other columns, each divided by two to the power of its exponent.
-    """
+    """Whether a column is, within lists, exactly the combination that factors of columns / 2**exponents suggest."""
     column = {suspect: Fraction(-1) / Fraction(2) ** int(exponents[suspect])}
     for other, factor in factors.items():
         guess = Fraction(factor).limit_denominator(_LARGEST_DENOMINATOR)
@@ -304,12 +301,10 @@ class Unmerged(NamedTuple):
     features: FloatArray
     offsets: IntArray
     rows: IntArray
-    coordinates: Coordinates[UnmergedWeights]
+    coordinates: Coordinates
 
 
-def canonicalise(
-    form: Canonical, reduction: Reduction, unit: float
-) -> tuple[Canonical, Coordinates[CanonicalWeights], Unmerged]:
+def canonicalise(form: Canonical, reduction: Reduction, unit: float) -> tuple[Canonical, Coordinates, Unmerged]:
     """Bring reduced lists to canonical form; unit: the factor from these features to those given.
 
     Columns that are constant or exactly collinear within lists are dropped unless the region constrains them; columns

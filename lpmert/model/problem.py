@@ -30,7 +30,6 @@ from lpmert.model.canonical import (
     Coordinates,
     Evaluator,
     Totals,
-    UnmergedWeights,
     ranges_of_weights,
 )
 from lpmert.model.data_warnings import data_warnings
@@ -80,7 +79,8 @@ class BaseProblem:
     setting: str
     metric: Metric
     canonical: Canonical
-    coordinates: Coordinates[CanonicalWeights]
+    coordinates: Coordinates
+    reduced = False
 
     def __init__(self, data: NBest | WordGraphs, region: Region | None) -> None:
         self._data, self.names = data, data.names
@@ -101,6 +101,11 @@ class BaseProblem:
     def inexact(self) -> bool:
         """Whether a cap and equations together make features that doubles cannot hold."""
         return self._reduction.off is not None
+
+    def give_back(self) -> None:
+        """Give freed memory back to the system if there was much of it."""
+        if self.reduced:
+            give_back()
 
     def to_caller(self, weights: CanonicalWeights) -> CallerWeights:
         return self.coordinates.to_caller(weights)
@@ -148,21 +153,11 @@ class Problem(BaseProblem):
         features = nbest.features
         self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
-        rounding = None
-        if self.reduced:
-            self._rows = self._winners()
-            chosen = features[self._rows]
-            dense = self._decimals.of(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
-            offsets = take_rows(nbest.offsets, self._rows)
-            reduced, _ = self._reduction.features(dense, offsets)
-        else:
-            dense = self._decimals.of(nbest.dense_features())
-            reduced, rounding = self._reduction.features(dense, nbest.offsets)
-            self._rows = self._representatives(reduced if rounding is None else rounding.codes, nbest.offsets)
-            offsets = take_rows(nbest.offsets, self._rows)
-            if len(self._rows) < len(dense):
-                dense, reduced = dense[self._rows], reduced[self._rows]
-                rounding = None if rounding is None else rounding.take(self._rows)
+        found = self._winners() if self.reduced else (begin + rows for begin, _, _, rows in self._distinct_blocks())
+        self._rows = joined(list(found))
+        offsets, every = take_rows(nbest.offsets, self._rows), len(self._rows) == nbest.n_hypotheses
+        dense = self._decimals.of(nbest.dense_features(slice(None) if every else self._rows))
+        reduced, rounding = self._reduction.features(dense, offsets)
         statistics = nbest.statistics[self._rows]
         size = dense.nbytes + statistics.nbytes + self._rows.nbytes
         room_for(_TIMES * size, "the canonical form, first weights and a report")
@@ -183,15 +178,10 @@ class Problem(BaseProblem):
         if self._reduction.columns is None and not self.inexact:
             self._on_equations = Evaluator(reduced, offsets, statistics, losses, rounding)
         self.canonical, self.coordinates, self.unmerged = canonicalise(form, self._reduction, self._decimals.unit)
-        if self.reduced:
-            give_back()
+        self.give_back()
 
-    def _winners(self) -> IntArray:
-        """Return the rows that may win for some weights, found one block of lists at a time.
-
-        If nearly all may win in the first blocks, all are kept in the others.
-        """
-        found = []
+    def _winners(self) -> Iterator[IntArray]:
+        """Yield the rows that may win for some weights, by blocks; all rows once nearly all of the first blocks may."""
         examined = kept = 0
         for begin, offsets, dense, rows in self._distinct_blocks():
             if kept <= _MOST_WINNERS * examined:
@@ -201,27 +191,24 @@ class Problem(BaseProblem):
                 examined += len(rows)
                 rows = rows[possible_winners(features * column_scales(features, offsets), offsets)]
                 kept += len(rows)
-            found.append(begin + rows)
-        return joined(found)
+            yield begin + rows
 
     def _distinct_blocks(self) -> Iterator[tuple[int, IntArray, FloatArray, IntArray]]:
         """Yield blocks of lists: the first row, offsets from 0, features [m, D] in decimals, and what represents groups
-        with identical features.
+        with identical features within the region.
         """
         begin = 0
         for features, offsets in self.nbest.blocks():
             dense = self._decimals.of(features)
-            rows = self._representatives(self._reduction.features(dense, offsets)[0], offsets, begin)
-            yield begin, offsets, dense, rows
+            reduced, rounding = self._reduction.features(dense, offsets)
+            codes = reduced if rounding is None else rounding.codes
+            yield begin, offsets, dense, self._representatives(codes, offsets, begin)
             begin += len(features)
 
-    def _representatives(self, features: FloatArray, offsets: IntArray, begin: int = 0) -> IntArray:
+    def _representatives(self, features: FloatArray, offsets: IntArray, begin: int) -> IntArray:
         """Return the rows that represent groups with identical features [m, d]; begin: the first of these rows."""
-        found, losses = [], None if self.losses is None else self.losses[begin:]
-        for _, rows, block_offsets in blocks_of_lists(offsets):
-            leader = group_identical(features[rows], block_offsets)
-            found.append(rows.start + representatives(leader, None if losses is None else losses[rows], self.ties))
-        return joined(found)
+        losses = None if self.losses is None else self.losses[begin : begin + len(features)]
+        return representatives(group_identical(features, offsets), losses, self.ties)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -249,10 +236,7 @@ class Problem(BaseProblem):
             yield Distinct(features[rows_of_block], block - block[0], statistics[rows_of_block])
 
     def as_given(self) -> Distinct:
-        """Return all lists with their distinct hypotheses, only those that may win if `reduced`; none is merged.
-
-        Features are as given, times one factor.
-        """
+        """Return the distinct hypotheses, if `reduced` those that may win; features as given, times one factor."""
         return Distinct(self._evaluator.features, self._evaluator.offsets, self._evaluator.statistics)
 
     def scaled(self, lists: Distinct) -> Distinct:
@@ -297,10 +281,7 @@ class Problem(BaseProblem):
         return unit_of(self.metric, self.nbest.statistic_names, self.rates(1.0), self.nbest.n_lists)
 
     def evaluate(self, weights: object) -> Evaluation:
-        """Return the evaluation of weights, by name or in order, with ties found and broken in exact arithmetic.
-
-        Raises `DataError` if the weights do not fit the features.
-        """
+        """Return the evaluation of weights, by name or in order, with ties in exact arithmetic; raises `DataError`."""
         checked = self.checked_weights(weights)
         evaluator, rows = self._evaluator, self._rows
         if not self._reduction.holds(checked):
@@ -326,12 +307,9 @@ class Problem(BaseProblem):
 
     @cached_property
     def _unreduced(self) -> tuple[Evaluator, IntArray]:
-        """The evaluator of weights that break the equations, and its rows.
-
-        Such weights can distinguish hypotheses that have the same features within the region.
-        """
+        """The evaluator, and its rows, of weights that break equations and so distinguish more hypotheses."""
         dense = self._decimals.of(self.nbest.dense_features())
-        rows = self._representatives(dense, self.nbest.offsets)
+        rows = self._representatives(dense, self.nbest.offsets, 0)
         losses = None if self.losses is None else self.losses[rows]
         return Evaluator(dense[rows], take_rows(self.nbest.offsets, rows), self.nbest.statistics[rows], losses), rows
 
@@ -356,10 +334,7 @@ class Problem(BaseProblem):
         return margin > float((spreads * steps).max(initial=0.0))
 
     def attained_loss(self, weights: CallerWeights) -> float | Fraction | None:
-        """Return the loss of weights [D] under a metric that is not additive, exact for a fraction.
-
-        `None` outside the region, and if a tie between unequal statistics decides it.
-        """
+        """Return the loss, exact for a fraction, of weights [D]; `None` outside the region, and if a tie decides it."""
         selection = self._attained(weights)
         return None if selection is None else exact_loss(self.metric, self._evaluator.total(selection))
 
@@ -374,7 +349,7 @@ class Problem(BaseProblem):
         if not merged_away.any():
             return None
         draws = np.random.default_rng(0).normal(size=len(merged_away))
-        step = unmerged.to_caller(UnmergedWeights(np.where(merged_away, draws, 0.0)))
+        step = unmerged.to_caller(np.where(merged_away, draws, 0.0))
         sizes = np.ldexp(np.abs(full).max(initial=0.0) or 1.0, _TIE_EXPONENTS)
         beside = (self.attained_loss(CallerWeights(full + size * step)) for size in sizes.tolist())
         return next((loss for loss in beside if loss is not None), None)

@@ -85,10 +85,7 @@ least _SMALLEST: when few nodes wait, at both ends of a search, short units divi
 
 
 class OpenNode(NamedTuple):
-    """An open node that any process can explore; `bound` is its dual bound.
-
-    data: the node of the core as an array of bytes.
-    """
+    """An open node that any process can explore: its dual bound, and the node of the core as an array of bytes."""
 
     bound: int
     data: Any
@@ -167,10 +164,7 @@ class NodeQueue:
             self.nbytes += sum(node.nbytes for node in nodes)
 
     def next_answer(self, unit_for: Callable[[list[OpenNode], int], Call]) -> Answer:
-        """Fill the slots, and return the answer to the oldest batch in flight; raises `OutOfTime`.
-
-        unit_for: returns the unit that explores a batch, given the batch and the work of the unit.
-        """
+        """Fill the slots with units for batches of nodes, and return the oldest answer; raises `OutOfTime`."""
         self.submit_batches(unit_for)
         answer = self._in_flight[0][1].wait()
         answered, _ = self._in_flight.popleft()
@@ -296,10 +290,7 @@ class FractionSearch(Combined):
         self._start_inner()
 
     def _start_inner(self, first: Incumbent | None = None) -> Search | None:
-        """Start the inner search for a selection with a sum below the goal, and return it; `None` if no lists are left.
-
-        first: its first incumbent.
-        """
+        """Start and return the inner search for a sum below the goal; `None` if no lists are left."""
         if self._inner is not None:
             self._retire(self._inner)
             self._inner = None
@@ -382,10 +373,7 @@ class FractionSearch(Combined):
             self._proved = True
 
     def _try_weights(self, found: Incumbent, tries: int = 1) -> None:
-        """Make these weights, or weights close by, the incumbent if they attain a lower loss without a tie.
-
-        Hypotheses that cost the same in the inner search, and may be tied there, can differ in their fractions.
-        """
+        """Make these weights, or some close by, the incumbent if they attain a lower loss; they may tie in the sums."""
         rng = np.random.default_rng(0)
         sizes = [10.0 ** (k / 2 - 16) for k in range(1, tries)]
         beside = moved(found.weights, sizes, lambda: rng.normal(size=len(found.weights)))

@@ -13,7 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
@@ -24,7 +24,7 @@ import numpy as np
 
 from lpmert.errors import DataError, LpmertError, MethodError, reason_of
 from lpmert.files import owned, scratch_file
-from lpmert.limits import Allowance, Deadline, Interrupts, OutOfTime, give_back, heeding, unheeded, within
+from lpmert.limits import Allowance, Interrupts, OutOfTime, heeding, unheeded, within
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.lattice_problem import AnyProblem, LatticeProblem
@@ -33,7 +33,7 @@ from lpmert.quoting import listed, quoted
 from lpmert.registry import METHODS
 from lpmert.result import Callback, Limits, Progress, Result, Status, relative_gap
 from lpmert.search.combined import FractionSearch
-from lpmert.search.incumbent import any_incumbent, any_on_lattices, first_incumbent
+from lpmert.search.incumbent import any_incumbent, first_incumbent
 from lpmert.search.method import Enumeration, Incumbent, Method, Search, Task, Watch
 from lpmert.search.report import RESOLUTION, Ending, bound_on_loss, result_of
 from lpmert.version import __version__
@@ -66,12 +66,14 @@ class CheckpointFile(NamedTuple):
 class Checkpoint:
     """The checkpoint file of a search; without a path, nothing is written.
 
-    identity: what must be equal for a search to resume, by name. state: the state to resume from, if any.
+    identity: what must be equal for a search to resume, by name. state: the state to resume from, if any. of_callback:
+    an error for which the state is not to blame.
     """
 
     path: Path | None = None
     identity: Mapping[str, str] = field(default_factory=dict)
     state: State | None = None
+    of_callback: BaseException | None = None
     _due: float = field(default_factory=lambda: time.monotonic() + _EVERY, init=False)
 
     def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
@@ -87,17 +89,14 @@ class Checkpoint:
             self._due = ended + max(_EVERY, (ended - began) / _SHARE)
 
     @contextmanager
-    def restoring(self, passing: Callable[[BaseException], bool] | None = None) -> Iterator[None]:
-        """Turn errors within the block into a `DataError` that blames the state in the file.
-
-        passing: tells which errors have another cause and are raised unchanged.
-        """
+    def restoring(self) -> Iterator[None]:
+        """Turn errors in the block into a `DataError` that blames the state, which reading does not check in full."""
         try:
             yield
         except LpmertError:
             raise
         except _STATE_ERRORS as error:
-            if self.path is None or self.state is None or (passing is not None and passing(error)):
+            if self.path is None or self.state is None or error is self.of_callback:
                 raise
             raise _refused(f"{_NO_SUCH} ({type(error).__name__}: {quoted(str(error))})", self.path) from error
 
@@ -138,13 +137,6 @@ def state_in(path: Path, identity: Mapping[str, str], *, resume: bool) -> State 
             change = f"{name}: {quoted(str(there))} there, {quoted(value)} here"
             raise DataError(f"is of another search ({change}); name another file, or use its settings", path=path)
     return state
-
-
-def identity_of(fingerprint: str, signature: str, method: str, seed: int, initial: Any) -> dict[str, str]:
-    """Return what must be equal for a search to resume, by names that messages quote."""
-    start = "none" if initial is None else hashlib.sha256(np.asarray(initial, dtype=float).tobytes()).hexdigest()
-    named = {"data": fingerprint, "metric or region": signature, "method": method, "seed": str(seed)}
-    return {**named, "initial weights": start, "version of lpmert": __version__}
 
 
 def _write_checkpoint(path: Path, identity: Mapping[str, str], state: State) -> None:
@@ -226,29 +218,27 @@ def solve(
     weights of the region. Raises `MethodError` if the method cannot take the problem or writes no checkpoints,
     `RegionError` for an empty region, `DataError` for a checkpoint of another search.
     """
-    check_fits(method, problem)
     if checkpoint is not None and not method.proves:
         trouble = "keeps no checkpoints; those that prove an optimum do: use auto"
         raise MethodError(f"method {quoted(method.name)} {trouble}")
-    limits, interrupts = limits or Limits(), Interrupts()
 
     def identity() -> Mapping[str, str]:
-        return identity_of(problem.fingerprint, problem.signature, method.settings(), seed, initial_weights)
+        """Return what must be equal for a search to resume, by names that messages quote."""
+        start = "none" if initial_weights is None else hashlib.sha256(initial_weights.tobytes()).hexdigest()
+        data = {"data": problem.fingerprint, "metric or region": problem.signature, "method": method.settings()}
+        return {**data, "seed": str(seed), "initial weights": start, "version of lpmert": __version__}
 
+    check_fits(method, problem)
     with opened(checkpoint, identity) as saved:
-        deadline = deadline_of(problem, limits, interrupts, started)
-        driver = Driver(method, problem, seed, limits, deadline, interrupts, callback, saved)
-        with interrupts, deadline.running():
+        driver = Driver(method, problem, seed, limits or Limits(), started, callback, saved)
+        deadline = driver.deadline
+        with driver.interrupts, deadline.running(), saved.restoring():
             prepared = deadline.seconds
-            with driver.blaming_checkpoint():
-                search = driver.begin(initial_weights)
-            ending = driver.drive(search)
+            ending = driver.run(initial_weights)
             searched = deadline.seconds
-            with deadline.later(REPORT_SECONDS).running(), driver.blaming_checkpoint():
-                del search  # frees its memory before the report needs some
-                problem.canonical.drop_cached()
-                _give_back(problem)
-                result = result_of(problem, ending, initial_weights)
+            problem.canonical.drop_cached()
+            problem.give_back()
+            result = driver.report(ending, initial_weights)
             seconds = {
                 **result.seconds,
                 "prepare": prepared,
@@ -258,15 +248,6 @@ def solve(
                 "total": deadline.seconds,
             }
             return replace(result, resumed=saved.state is not None, seconds=seconds)
-
-
-def deadline_of(problem: AnyProblem, limits: Limits, interrupts: Interrupts, started: float | None = None) -> Deadline:
-    """Return the deadline of a search: its limits of time and memory, Ctrl-C, and the deadline of its caller.
-
-    As much memory as the features is kept for the report, beyond what the search frees before it.
-    """
-    memory = Allowance(limits.memory_limit, problem.canonical.features.nbytes)
-    return within(limits.time_limit, started, lambda: interrupts.pressed, memory)
 
 
 def check_fits(method: Method, problem: AnyProblem) -> None:
@@ -283,11 +264,6 @@ def check_fits(method: Method, problem: AnyProblem) -> None:
         raise MethodError(f"{who} {trouble}; use auto, cells or choices")
     if not (form.cap is None or method.takes_caps):
         raise MethodError(f"{who} cannot keep to a cosine; use auto, choices, cells or lp-mert")
-
-
-def _give_back(problem: AnyProblem) -> None:
-    if isinstance(problem, Problem) and problem.reduced:
-        give_back()
 
 
 def _start_search(method: Method, task: Task) -> Search:
@@ -308,17 +284,13 @@ def _start_search(method: Method, task: Task) -> Search:
 
 @dataclass(eq=False)
 class Driver(Watch):
-    """Advances a search slice by slice and records its trace; `status` is `None` until the search ends.
-
-    cutoff_cost: the search is told that its first incumbent costs at most this, so that only lower costs count.
-    """
+    """Advances a search slice by slice and records its trace; cutoff_cost: only lower costs count."""
 
     method: Method
     problem: AnyProblem
     seed: int
     limits: Limits
-    deadline: Deadline
-    interrupts: Interrupts = field(default_factory=Interrupts)
+    started: float | None = None
     callback: Callback | None = None
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     cutoff_cost: float = inf
@@ -328,10 +300,15 @@ class Driver(Watch):
     _trace: list[tuple[float, float | None, float]] = field(default_factory=list)
     _last_call: float = -inf
     _last_cost: int | None = None
-    _callback_error: BaseException | None = None
 
-    def begin(self, initial_weights: CallerWeights | None = None) -> Search:
-        """Start the search of the method, and resume it from the checkpoint if that has a state."""
+    def __post_init__(self) -> None:
+        self.interrupts = Interrupts()
+        # As much memory as the features is kept for the report, beyond what the search frees before it.
+        memory = Allowance(self.limits.memory_limit, self.problem.canonical.features.nbytes)
+        self.deadline = within(self.limits.time_limit, self.started, lambda: self.interrupts.pressed, memory)
+
+    def run(self, initial_weights: CallerWeights | None = None) -> Ending:
+        """Start the search of the method, or resume it from the checkpoint, and run it; its memory is freed then."""
         problem, state = self.problem, self.checkpoint.state
         initial = None if initial_weights is None else problem.to_canonical(initial_weights)
         initial = initial if initial is not None and initial.any() else None
@@ -341,12 +318,15 @@ class Driver(Watch):
 
         search = _start_search(self.method, Task(problem, problem.canonical, find_incumbent, self, self.seed, initial))
         if state is not None:
-            with self.checkpoint.restoring():
-                search.restore(state["search"])
+            search.restore(state["search"])
             if not state["search"]:
                 logger.warning("the checkpoint holds only the best weights of this search: the proof begins anew")
-        _give_back(problem)
-        return search
+        problem.give_back()
+        return self._drive(search)
+
+    def report(self, ending: Ending, initial_weights: CallerWeights | None = None) -> Result:
+        with self.deadline.later(REPORT_SECONDS).running():
+            return result_of(self.problem, ending, initial_weights)
 
     def _first_weights(self, initial: CanonicalWeights | None) -> Incumbent:
         problem, began = self.problem, self.deadline.seconds
@@ -354,8 +334,7 @@ class Driver(Watch):
             found = first_incumbent(problem, self.seed, initial)
         except KeyboardInterrupt:
             self.interrupts.pressed = True
-            form = problem.canonical
-            found = any_on_lattices(problem) if isinstance(problem, LatticeProblem) else any_incumbent(form)
+            found = any_incumbent(problem)
         self.incumbent_seconds = self.deadline.seconds - began
         self.first_loss = problem.canonical.loss_of(found.cost)
         return replace(found, cost=int(min(found.cost, self.cutoff_cost)))
@@ -363,50 +342,41 @@ class Driver(Watch):
     def _restored_incumbent(self, state: State) -> Incumbent:
         """Return the incumbent of a checkpoint, whose checksum may be right although no search has written it."""
         form = self.problem.canonical
-        with self.checkpoint.restoring():
-            found = Incumbent.from_state(state)
-            if found.weights.shape != (form.n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
-                raise ValueError(f"weights {found.weights}")
-            if isinstance(self.problem, Problem) and form.additive:
-                attained = form.attained_cost(found.weights)
-                if attained is not None and attained > found.cost:
-                    raise ValueError(f"weights that cost {attained}, not {found.cost}")
-            return found
+        found = Incumbent.from_state(state)
+        if found.weights.shape != (form.n_features,) or not (np.abs(found.weights) <= MAGNITUDE_LIMIT).all():
+            raise ValueError(f"weights {found.weights}")
+        if isinstance(self.problem, Problem) and form.additive:
+            attained = form.attained_cost(found.weights)
+            if attained is not None and attained > found.cost:
+                raise ValueError(f"weights that cost {attained}, not {found.cost}")
+        return found
 
-    def drive(self, search: Search) -> Ending:
+    def _drive(self, search: Search) -> Ending:
         """Run a search until it has finished, a limit is reached, the callback returns true, or Ctrl-C is pressed.
 
         Incumbent and bound are valid in every case. A slice that is abandoned in the middle may have improved the
         incumbent; the bound is then the one before that slice.
         """
-        with self.blaming_checkpoint():
-            bound = search.lower_bound
-            try:
-                while (status := self._check_limits(search, bound)) is None:
-                    with self.deadline.running(), heeding():
-                        search.advance()
-                    bound = search.lower_bound
-                    self.checkpoint.keep(search.saved)
-            except OutOfTime:
-                status = Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
-            except KeyboardInterrupt:
-                logger.info("interrupted; the last incumbent and bound are returned")
-                status = Status.INTERRUPTED
-            self.checkpoint.keep(search.saved, now=True)
-            incumbent = search.incumbent
-            bound = None if bound is None else min(bound, incumbent.cost)
-            self.note(search, bound)
-            return Ending(
-                self.method, self.seed, status, incumbent.cost, incumbent.weights, bound, tuple(self._trace),
-                search.strict, search.counters(), search.conclude, search.catalogue,
-            )  # fmt: skip
-
-    def blaming_checkpoint(self) -> AbstractContextManager[None]:
-        """Attribute errors of a resumed search to its checkpoint, whose numbers are not all checked on reading.
-
-        Errors of the callback are raised unchanged.
-        """
-        return self.checkpoint.restoring(lambda error: error is self._callback_error)
+        bound = search.lower_bound
+        try:
+            while (status := self._check_limits(search, bound)) is None:
+                with self.deadline.running(), heeding():
+                    search.advance()
+                bound = search.lower_bound
+                self.checkpoint.keep(search.saved)
+        except OutOfTime:
+            status = Status.cut_short(self.deadline, interrupted=self.interrupts.pressed)
+        except KeyboardInterrupt:
+            logger.info("interrupted; the last incumbent and bound are returned")
+            status = Status.INTERRUPTED
+        self.checkpoint.keep(search.saved, now=True)
+        incumbent = search.incumbent
+        bound = None if bound is None else min(bound, incumbent.cost)
+        self.note(search, bound)
+        return Ending(
+            self.method, self.seed, status, incumbent.cost, incumbent.weights, bound, tuple(self._trace),
+            search.strict, search.counters(), search.conclude, search.catalogue,
+        )  # fmt: skip
 
     def note(self, search: Search, bound: int | None = None) -> None:
         """Add a point to the trace if bound or loss have changed."""
@@ -418,7 +388,6 @@ class Driver(Watch):
                     del self._trace[1:-1:2]
 
     def poll(self, search: Search) -> bool:
-        """Call the callback if it is due, and return whether to stop; for the middle of a slice."""
         if self.status is None:
             self.status = self._status_of(search, None)
         if self.status is None and self.deadline.seconds >= self._last_call + _PAUSE:
@@ -433,8 +402,8 @@ class Driver(Watch):
         return self.status
 
     def _bound_and_loss(self, search: Search, bound: int | None) -> tuple[float | None, float]:
-        lower = None if bound is None else self.problem.canonical.loss_of(bound)
-        return lower, self.problem.canonical.loss_of(search.incumbent.cost)
+        loss_of = self.problem.canonical.loss_of
+        return None if bound is None else loss_of(bound), loss_of(search.incumbent.cost)
 
     def _report_progress(self, search: Search, bound: int | None) -> None:
         if self.callback is None or not search.known:
@@ -451,7 +420,7 @@ class Driver(Watch):
             with unheeded():
                 stop = self.callback(point)
         except BaseException as error:
-            self._callback_error = error
+            self.checkpoint.of_callback = error
             raise
         if stop and self.status is None:
             self.status = Status.CALLBACK
@@ -493,24 +462,18 @@ class Below:
 
 
 def search_below(problem: Problem, cutoff: float, method: Method, limits: Limits | None = None, seed: int = 0) -> Below:
-    """Search lists for weights with a loss below a cut-off; a cut-off of `inf` accepts any weights.
-
-    Raises the same errors as `lpmert.minimize`.
-    """
+    """Search lists for a loss below a cut-off, `inf` for any; raises the same errors as `lpmert.minimize`."""
     check_fits(method, problem)
-    limits, interrupts = limits or Limits(), Interrupts()
-    deadline = deadline_of(problem, limits, interrupts)
     cutoff_cost, form = inf, problem.canonical
     if cutoff != inf:  # the least cost whose loss is not below; costs are multiples of the granularity
         cost = Fraction(cutoff) / Fraction(form.unit) - form.constant
         cutoff_cost = -(-cost // form.granularity) * form.granularity
-    driver = Driver(method, problem, seed, limits, deadline, interrupts, cutoff_cost=cutoff_cost)
-    with interrupts, deadline.running():
-        ending = driver.drive(driver.begin())
+    driver = Driver(method, problem, seed, limits or Limits(), cutoff_cost=cutoff_cost)
+    with driver.interrupts, driver.deadline.running():
+        ending = driver.run()
         if ending.cost >= cutoff_cost:
             return Below(None, _bound_of(problem, cutoff, ending), ending.status, driver.first_loss)
-        with deadline.later(REPORT_SECONDS).running():
-            result = result_of(problem, ending)
+        result = driver.report(ending)
     bound = -inf if result.lower_bound is None else result.lower_bound
     return Below(result if result.loss < cutoff else None, bound, ending.status, result.loss)
 

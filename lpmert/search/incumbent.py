@@ -71,18 +71,8 @@ class Evolution:
         self._draws: Draws | None = None
         self._least, self._failed = inf, 0
 
-    def run(self, clock: Clock) -> None:
-        """Continue the current run until it ends or the clock has expired."""
-        runs = self.runs
-        while self.runs == runs:
-            if clock.expired(self.step(clock)):
-                return
-
     def step(self, clock: Clock) -> int:
-        """Draw one generation, report its best weights to the clock, and return how many weights were drawn.
-
-        A run ends when the draws are practically equal or have not improved for long.
-        """
+        """Draw a generation, and return its size; a run ends when draws are equal, or long without success."""
         draws = self._draws = self._draws or Draws(*self._start(), self._rng)
         drawn = draws.draw() @ self._axes.T
         if self._inside is not None:
@@ -110,8 +100,7 @@ class Evolution:
         best = _unit(np.linalg.solve(self._axes, self.best))
         if not self.runs:
             return best, _STEP
-        step = self._rng.normal(size=len(best))
-        return best + _DISTANCE * step / sqrt(len(best)), _STEP_BESIDE
+        return best + _DISTANCE * self._rng.normal(size=len(best)) / sqrt(len(best)), _STEP_BESIDE
 
     def _moved_inside(self, weights: FloatArray, inside: FloatArray) -> FloatArray:
         """Return weights [n, d]; those outside of the region are moved inside, towards its interior point [d]."""
@@ -131,10 +120,7 @@ class Evolution:
 
 
 class Draws:
-    """A normal distribution that adapts to the ranks of its draws, with Hansen's update rules.
-
-    mean [d], covariance = step^2 (axes * deviations) (axes * deviations)'.
-    """
+    """A normal distribution, covariance step^2 (axes * deviations) (axes * deviations)', that adapts to its draws."""
 
     def __init__(self, mean: FloatArray, step: float, rng: np.random.Generator) -> None:
         n = len(mean)
@@ -192,10 +178,7 @@ class Draws:
 
 
 def _space_of(problem: Problem | LatticeProblem) -> tuple[Space, FloatArray, Callable[[FloatArray], float]]:
-    """Return the space of weights, uncorrelated axes [d, d] as columns, and the function from weights to their loss.
-
-    Over lattices the axes are those of the features, scaled to the same spread.
-    """
+    """Return the space of weights, axes [d, d] as columns, uncorrelated on lists, and the loss of weights."""
     if isinstance(problem, LatticeProblem):
         paths = Space.of(problem)
         return paths, np.diag(1.0 / paths.spread), lambda weights: loss_at(problem, weights)
@@ -270,10 +253,7 @@ _PERTURBATIONS = 24
 
 
 def first_incumbent(problem: AnyProblem, seed: int, initial: CanonicalWeights | None) -> Incumbent:
-    """Return the best weights of searches from several starts, or the initial weights [d] if these are better.
-
-    Their cost depends on no tie if any weights nearby are free of ties.
-    """
+    """Return the best of searches from several starts, or the initial weights [d]; if possible, free of ties."""
     if isinstance(problem, LatticeProblem):
         return first_on_lattices(problem, seed, initial)
     canonical = problem.canonical
@@ -296,7 +276,7 @@ def first_incumbent(problem: AnyProblem, seed: int, initial: CanonicalWeights | 
         if found:
             cost, best = min(found, key=lambda pair: pair[0])
             return Incumbent(cost, best, "I" if best is initial else "L")
-    return any_incumbent(canonical, None if canonical.additive else weights)
+    return any_incumbent(problem, None if canonical.additive else weights)
 
 
 _FIRST_CONES = 16  # cones whose middles are tried as first weights on lattices
@@ -314,7 +294,7 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
     rng = np.random.default_rng(seed)
     sizes = [0.0, *(10.0 ** (-8 + k / 3) for k in range(_PERTURBATIONS))]
     pool = Catalogue(problem)
-    best = any_on_lattices(problem)
+    best = any_incumbent(problem)
 
     def try_weights(weights: FloatArray, source: str) -> bool:
         """Improve the incumbent by weights [d], or by weights close by; return whether new paths win there."""
@@ -335,8 +315,7 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
         try_weights(initial, "I")
     middles = []
     with heeding(), suppress(OutOfTime):
-        for rays in islice(cones_of_region(form.limits, form.cap), _FIRST_CONES):
-            middles.append(rays.sum(axis=0))
+        middles += (rays.sum(axis=0) for rays in islice(cones_of_region(form.limits, form.cap), _FIRST_CONES))
     for middle in middles:
         if out_of_time():
             return best
@@ -352,15 +331,12 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
     return best
 
 
-def any_on_lattices(problem: LatticeProblem) -> Incumbent:
-    """Return any weights of the region, with a loss that no choice of paths exceeds."""
-    return Incumbent(problem.most_loss, start_weights(problem.canonical, None), "L")
-
-
-def any_incumbent(canonical: Canonical, weights: CanonicalWeights | None = None) -> Incumbent:
-    """Return these weights [d], or any of the region, with a cost that they or weights close by attain."""
-    weights = start_weights(canonical, weights)
-    return Incumbent(canonical.worst_cost(weights), weights, "L")
+def any_incumbent(problem: AnyProblem, weights: CanonicalWeights | None = None) -> Incumbent:
+    """Return these weights [d], or any of the region, with a cost that weights close by do not exceed."""
+    weights = start_weights(problem.canonical, weights)
+    on_lattices = isinstance(problem, LatticeProblem)
+    cost = problem.most_loss if on_lattices else problem.canonical.worst_cost(weights)
+    return Incumbent(cost, weights, "L")
 
 
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:
@@ -382,8 +358,8 @@ def _searched(problem: Problem, seed: int, initial: CanonicalWeights | None) -> 
     if canonical.n_features >= _USUAL_FEATURES and not canonical.additive:
         clock = Clock(problem, _EVALUATIONS * searches)
         evolution = Evolution(problem, initial, np.random.default_rng(seed))
-        while not clock.expired(0):
-            evolution.run(clock)
+        while not clock.expired(evolution.step(clock)):
+            pass
         return CanonicalWeights(evolution.best)
     clock = Clock(problem, searches)
     search = LineSearch(canonical)

@@ -155,10 +155,7 @@ _STEPS = 50  # steps in a slice
 
 
 class Enumeration(Search):
-    """A search whose lower bound stays 0 until it has finished.
-
-    steps: each step may improve the incumbent, and yields the cost that it leaves unsettled, or `None`.
-    """
+    """A search with bound 0 to its end; its steps yield the cost that they leave unsettled, or `None`."""
 
     finished = False
     nodes = 0
@@ -264,10 +261,7 @@ class Found:
 
 
 class Run(Clock, Search):
-    """A search that runs one function in a single slice, and is the clock of that function. A step counts as a node.
-
-    function: see `Comparator.run`.
-    """
+    """A search that runs one function, see `Comparator.run`, in a single slice, and is its clock; a step is a node."""
 
     strict = False
     finished = False

@@ -13,8 +13,8 @@ import numpy as np
 
 from lpmert.core import decode
 from lpmert.errors import IntArray
-from lpmert.limits import OutOfTime, give_back, heeding, out_of_time
-from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights, UnmergedWeights
+from lpmert.limits import OutOfTime, heeding, out_of_time
+from lpmert.model.canonical import CallerWeights, Canonical, CanonicalWeights
 from lpmert.model.data_warnings import too_good
 from lpmert.model.lattice_problem import AnyProblem, Catalogue, LatticeProblem
 from lpmert.model.problem import Problem
@@ -96,10 +96,7 @@ def in_the_middle(
 
 
 def beside_ties(problem: Problem, weights: CanonicalWeights, seed: int, initial: CallerWeights | None) -> Placed:
-    """Return weights [d] moved within the region just far enough that no tie decides their loss.
-
-    Initial weights [D] that are as good are returned instead.
-    """
+    """Return weights [d] moved just far enough that no tie decides their loss, or initial weights [D] as good."""
     placed = _beside_ties(problem, weights, seed)
     if initial is None or not initial.any() or not problem.inside(kept := normalised(initial)):
         return placed
@@ -128,13 +125,10 @@ def _beside_ties(problem: Problem, weights: CanonicalWeights, seed: int) -> Plac
 
 
 def _steps(problem: Problem, seed: int) -> Callable[[], CallerWeights]:
-    """Return a function that draws a random step [D] of the weights of all features of the unmerged lists.
-
-    Lists that cancel each other when merged can be tied, and the canonical form may lack their features.
-    """
+    """Return a function that draws a step [D] of the weights of all unmerged features; merged ones may hide ties."""
     rng = np.random.default_rng(seed)
     coordinates = problem.unmerged.coordinates
-    return lambda: coordinates.to_caller(UnmergedWeights(rng.normal(size=len(coordinates.columns))))
+    return lambda: coordinates.to_caller(rng.normal(size=len(coordinates.columns)))
 
 
 def _is_clear(evaluation: Evaluation) -> bool:
@@ -160,7 +154,7 @@ def _centred(
     try:
         with heeding():
             inner, margin = optimizer.centre((np.arange(len(rows)), rows), start=start * scales)
-            centre = lists.coordinates.to_caller(UnmergedWeights(inner / scales))
+            centre = lists.coordinates.to_caller(inner / scales)
             return centre, margin, _limiting(problem, optimizer, rows)
     except OutOfTime:
         return found, None, ()
@@ -222,8 +216,7 @@ def _on_lists(problem: Problem, ending: Ending, initial: CallerWeights | None) -
             placed = beside_ties(problem, ending.weights, ending.seed, initial)
     except KeyboardInterrupt:
         placed = Placed(normalised(problem.to_caller(ending.weights)))
-    if problem.reduced:
-        give_back()
+    problem.give_back()
     weights, evaluation = scaled_evaluation(problem, placed.weights)
     centre = weights if placed.centre is None else in_scale_of(problem.region, problem.names, placed.centre)
     unseen = problem.unseen(evaluation.loss)
@@ -310,10 +303,7 @@ def _result(
 
 
 def scaled_evaluation(problem: AnyProblem, weights: CallerWeights) -> tuple[CallerWeights, Evaluation]:
-    """Return weights [D] in the scale that the region sets, and their evaluation.
-
-    The weights are not scaled if rounding would move them onto or across a limit, or change their loss.
-    """
+    """Return weights [D] and their evaluation, in the scale of the region if it changes no loss or limit."""
     exact = problem.evaluate(weights)
     scaled = in_scale_of(problem.region, problem.names, weights)
     leaves = (problem.inside(scaled, strictly=s) < problem.inside(weights, strictly=s) for s in (False, True))

@@ -209,7 +209,7 @@ def assert_as_in_the_paper(problem: Problem) -> None:
     form = problem.canonical
     paper = Paper(*(np.split(own, form.offsets[1:-1]) for own in (form.features, form.costs)))
     first = next(paper.stream(0, form.n_lists - 1), None)
-    search = PublishedSearch(form)
+    search = PublishedSearch(problem)
     while not search.finished:
         search.advance()
     counters = search.counters()

@@ -25,7 +25,7 @@ from lpmert.search.method import Incumbent, Search, Task
 
 def task_of(problem: Problem, seed: int = 0) -> Task:
     """A task that begins at weights which are nothing special."""
-    return Task(problem, problem.canonical, lambda: any_incumbent(problem.canonical), seed=seed)
+    return Task(problem, problem.canonical, lambda: any_incumbent(problem), seed=seed)
 
 
 def improved(task: Task, slices: int = 60, share: float = 0.005) -> Incumbent:
