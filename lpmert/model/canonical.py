@@ -355,13 +355,6 @@ class Canonical:
         cost, clear = self.clear_cost(weights)
         return cost if clear else self.strict_cost(weights)
 
-    def worst_cost(self, weights: CanonicalWeights) -> int:
-        """Return an upper bound on the least cost near weights [d]: their cost with ties at worst.
-
-        For a ratio metric, the cost of loss 1, which no loss but that of a fraction of sums exceeds.
-        """
-        return self.clear_cost(weights)[0] if self.additive else self.cost_of_loss(1.0)
-
     def clear_cost(self, weights: CanonicalWeights) -> tuple[int, bool]:
         """Return the cost of weights [d] and True, or their cost at worst and False if rounding leaves it open."""
         spread = None if self.rounding is None else self.rounding.spread

@@ -360,6 +360,11 @@ class LatticeProblem(BaseProblem):
         rows = np.stack([links[path].sum(axis=0) for path in (way, other)])
         return len(self.as_lists(rows, np.array([0, 2]))[0]) == 1 or np.array_equal(*rows)
 
+    def attains(self, weights: CallerWeights, cost: int) -> bool:
+        """Whether weights [D] lie in the region and have this cost, and no tie decides it."""
+        verdict = self.decode(weights)
+        return verdict.strict and verdict.loss == cost and self.inside(weights, strictly=True)
+
     def _attained(self, weights: CanonicalWeights) -> float | Fraction | None:
         full = self.to_caller(weights)
         verdict = self.decode(full)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +181,9 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
     for name, (low, high) in (*region.bounds.items(), *signs):
         row = _vector({name: 1.0}, names, "bounds")
         if name in fixed:
-            _check_fixed(name, fixed[name], low, high)
+            if (low is not None and fixed[name] < low) or (high is not None and fixed[name] > high):
+                limits = f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
+                raise RegionError(f"{name} is fixed to {fixed[name]:g}, outside its limits {limits}")
         else:
             sums.append((row, _end(low, -math.inf, name), _end(high, math.inf, name), name))
     for limit in region.linear:
@@ -212,8 +214,8 @@ def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
                 homogeneous = _homogeneous(sign * row, sign * end, label, reference)
                 if any(homogeneous):
                     rows.setdefault(homogeneous, label)
-    exact, of_equations = [row for row, _ in equations], tuple(label for _, label in equations)
-    return RegionCone(list(rows), tuple(rows.values()), exact, of_equations, len(names), cap, reference is not None)
+    exact, of_equations = zip(*equations, strict=True) if equations else ((), ())
+    return RegionCone(list(rows), tuple(rows.values()), [*exact], of_equations, len(names), cap, reference is not None)
 
 
 def _vector(coefficients: Mapping[str, float], names: Sequence[str], what: str) -> FloatArray:
@@ -260,18 +262,11 @@ def _centre(around: Weights | str | Path, names: Sequence[str]) -> FloatArray:
         raise RegionError(str(error)) from error
 
 
-def _check_fixed(name: str, value: float, low: float | None, high: float | None) -> None:
-    if (low is not None and value < low) or (high is not None and value > high):
-        limits = f"{'' if low is None else repr(low)}..{'' if high is None else repr(high)}"
-        raise RegionError(f"{name} is fixed to {value:g}, outside its limits {limits}")
-
-
 def _end(value: float | None, none: float, what: str) -> float | None:
     return None if value is None or value == none else _number(value, f"the limit of {what}")
 
 
-def _number(value: object, what: str) -> float:
-    return finite_number(value, what, RegionError)
+_number = partial(finite_number, error=RegionError)
 
 
 def _exact_range(low: float | None, high: float | None) -> str:
@@ -395,13 +390,12 @@ def reduce(limits: RegionCone) -> Reduction:
     exact, free = _null_space(limits.exact_equations, n_features)
     columns = free if all(len(column) == 1 for column in exact) else None
     basis = np.zeros((n_features, len(exact) if columns is None else 0))
-    if columns is not None:
-        reduced = [tuple(row[d] for d in columns.tolist()) for row in limits.exact_rows]
-    else:
-        reduced = []
-        for row in limits.exact_rows:
-            terms = ([row[d] * value for d, value in column.items() if row[d]] for column in exact)
-            reduced.append(scaled_row([sum(own, Fraction(0)) for own in terms]))
+    reduced = []
+    for row in limits.exact_rows:
+        terms = ([row[d] * value for d, value in column.items() if row[d]] for column in exact)
+        products = tuple(sum(own, _ZERO) for own in terms)
+        reduced.append(products if columns is not None else scaled_row(products))
+    if columns is None:
         try:
             for k, column in enumerate(exact):
                 basis[list(column), k] = [float(value) for value in column.values()]
@@ -410,7 +404,7 @@ def reduce(limits: RegionCone) -> Reduction:
             apart = f"numbers in {against} are too far apart for double precision"
             raise RegionError(f"{apart}; rescale the features") from None
     if not exact or (limits.referred and not any(reduced[0])):
-        against = ", ".join([*limits.labels[: int(limits.referred)], *limits.equation_labels])
+        against = ", ".join([*limits.labels[: limits.referred], *limits.equation_labels])
         raise RegionError(f"only zero weights fulfil {against}; omit one of them")
     cap, off = None, None
     rows = as_floats(reduced, len(exact))

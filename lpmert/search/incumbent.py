@@ -333,10 +333,12 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
 
 def any_incumbent(problem: AnyProblem, weights: CanonicalWeights | None = None) -> Incumbent:
     """Return these weights [d], or any of the region, with a cost that weights close by do not exceed."""
-    weights = start_weights(problem.canonical, weights)
-    on_lattices = isinstance(problem, LatticeProblem)
-    cost = problem.most_loss if on_lattices else problem.canonical.worst_cost(weights)
-    return Incumbent(cost, weights, "L")
+    form = problem.canonical
+    weights = start_weights(form, weights)
+    if isinstance(problem, LatticeProblem):
+        return Incumbent(problem.most_loss, weights, "L")
+    # No loss but that of a fraction of sums exceeds 1.
+    return Incumbent(form.clear_cost(weights)[0] if form.additive else form.cost_of_loss(1.0), weights, "L")
 
 
 def _descended(canonical: Canonical, seed: int, initial: CanonicalWeights | None) -> CanonicalWeights:

@@ -252,18 +252,12 @@ def _on_lattices(problem: LatticeProblem, ending: Ending) -> Result:
         placed = CallerWeights(_on_lists(lists, shifted, None).weights)
         if not pool.add_winners(problem.decode(placed)) or out_of_time():
             break
-    holding = [weights for weights in (placed, *candidates) if _holds(problem, weights, ending.cost)]
+    holding = [weights for weights in (placed, *candidates) if problem.attains(weights, ending.cost)]
     weights, evaluation = scaled_evaluation(problem, holding[0] if holding else candidates[0])
     result = _result(problem, ending, weights, evaluation, doubtful=not holding)
     lattices = problem.lattices
     sizes = {"lists": lattices.n_lists, "links": lattices.n_links, "features": lattices.n_features}
     return replace(result, counters={**sizes, "log10_paths": int(sum(lattices.log10_paths)), **ending.counters})
-
-
-def _holds(problem: LatticeProblem, weights: CallerWeights, loss: int) -> bool:
-    """Whether the caller's weights [D] lie in the region and have this loss, and no tie decides it."""
-    verdict = problem.decode(weights)
-    return verdict.strict and verdict.loss == loss and problem.inside(weights, strictly=True)
 
 
 def _result(

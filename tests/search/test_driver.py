@@ -32,7 +32,6 @@ from lpmert.registry import METHODS
 from lpmert.result import relative_gap
 from lpmert.search.combined import Answer, OpenNode
 from lpmert.search.driver import Below, _bound_of, search_below
-from lpmert.search.report import _holds
 
 
 def test_a_loss_of_zero_above_its_bound_has_no_small_gap() -> None:
@@ -55,7 +54,7 @@ def test_weights_on_lattices_hold_only_where_no_tie_decides() -> None:
     tied, clear = CallerWeights(np.array([0.5, 0.5])), CallerWeights(np.array([1.0, 0.5]))
     losses = [problem.decode(weights).loss for weights in (tied, clear)]
     said = (clear, losses[1]), (clear, losses[1] + 1), (tied, losses[0])
-    assert [_holds(problem, *one) for one in said] == [True, False, False]
+    assert [problem.attains(*one) for one in said] == [True, False, False]
 
 
 def test_a_search_that_stops_before_its_first_unit_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
