@@ -88,8 +88,6 @@ class Program(options.Command, click.Group):
         try:
             with _short_messages(), buffered_pipes():
                 return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
         except KeyboardInterrupt:
             _end(ctx, "interrupted", ExitCode.INTERRUPTED)
         except OSError as error:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import Field, field, fields
 from inspect import getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import click
 from click.shell_completion import CompletionItem
@@ -26,13 +26,6 @@ from click.shell_completion import CompletionItem
 import lpmert
 from lpmert.quoting import quoted, repeated
 from lpmert.registry import METHODS, METRICS, TEXT_METRICS, Registry
-
-if TYPE_CHECKING:
-    from lpmert.formats.weights import WeightsFile
-
-    NameType = click.ParamType[str]
-else:
-    NameType = click.ParamType  # cannot be subscripted before click 8.4
 
 Value = TypeVar("Value")
 Range = tuple[float | None, float | None]
@@ -42,7 +35,7 @@ PATH = click.Path()
 POSITIVE, NATURAL, PARTS = click.IntRange(min=1), click.IntRange(min=0), click.IntRange(min=2)
 
 
-class Registered(NameType):
+class Registered(click.ParamType):  # type: ignore[type-arg]  # it has arguments from click 8.4 on
     """A registered name, `module:Name` (also of a module in the current folder), or one of `others`."""
 
     def __init__(self, registry: Registry, others: Collection[str] = ()) -> None:
@@ -182,11 +175,11 @@ def _not_0(text: str) -> float:
     return value
 
 
-def weights_of(text: str, option: str = "--weights") -> WeightsFile:
+def weights_of(text: str | None, option: str = "--weights") -> Any:
+    """Return weights from a text or a file (`formats.weights.given_weights`); `None` without a text."""
     from lpmert.formats.weights import given_weights
 
-    found: WeightsFile = given_weights(text, option)
-    return found
+    return given_weights(text, option)
 
 
 @contextmanager
@@ -258,12 +251,6 @@ def argument(metavar: str, type: Any = PATH, **settings: Any) -> Any:
     return field(default=None, kw_only=True, metadata={_STATED: ((), False, settings)})
 
 
-class Option(click.Option):
-    def __init__(self, *arguments: Any, group: str, rare: bool, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.group, self.rare = group, rare
-
-
 def parameters(of: Any) -> list[click.Parameter]:
     """Return what a dataclass states; in the help, options are under the `heading` of the class that declares them."""
     found: list[click.Parameter] = []
@@ -282,8 +269,11 @@ def _parameter(name: str, stated: Field[Any], heading: str) -> click.Parameter:
     flags, rare, settings = stated.metadata[_STATED]
     if "help" not in settings:
         return click.Argument([name], **settings)
-    names = [name, *(flags or (flag(name),))]
-    return Option(names, **{"group": heading, "rare": rare, **settings})
+    settings = dict(settings)
+    group = settings.pop("group", heading)
+    found = click.Option([name, *(flags or (flag(name),))], **settings)
+    vars(found).update(group=group, rare=rare)  # for the help
+    return found
 
 
 class Command(click.Command):
@@ -297,7 +287,7 @@ class Command(click.Command):
         self.example, self.lists_once = example, lists_once
         shown: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_all}
         help = "Show all options and the full description."
-        self.params.append(Option(["--help-all"], group=_LAST, rare=False, help=help, **shown))
+        self.params.append(click.Option(["--help-all"], help=help, **shown))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; refuse a list that is given twice, as click would drop the first one."""
@@ -388,6 +378,10 @@ def seed() -> Any:
 
 def given_weights() -> Any:
     return option("WEIGHTS", "Numbers, pairs am=1,lm=0.6, or a file.", required=True, group="Data")
+
+
+def initial_weights() -> Any:
+    return option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True, group="Search")
 
 
 def memory_limit() -> Any:

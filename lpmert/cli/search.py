@@ -29,7 +29,6 @@ from lpmert.registry import FORMATS, METHODS, METRICS, PROBLEM
 
 if TYPE_CHECKING:
     from lpmert.formats.format import Format
-    from lpmert.formats.weights import WeightsFile
     from lpmert.model.graphs import WordGraphs
 
     Data = lpmert.NBest | WordGraphs
@@ -408,17 +407,6 @@ def configured(method: str, settings: Mapping[str, str]) -> lpmert.methods.Metho
     found = method_of(method)
     with refusing("--set", f"lpmert methods {method}"):
         return found.configured(settings)
-
-
-@dataclass(frozen=True)
-class StartOptions:
-    heading = "Search"
-
-    initial_weights: str | None = option("WEIGHTS", "Start here; same syntax as `lpmert check --weights`.", rare=True)
-
-    @property
-    def weights(self) -> WeightsFile | None:
-        return None if self.initial_weights is None else weights_of(self.initial_weights, "--initial-weights")
 
 
 @dataclass(frozen=True)

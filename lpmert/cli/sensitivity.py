@@ -20,9 +20,7 @@ _SIGNS = {1: "+", -1: "-", None: "not sure"}
 _MOST_LISTS = 20  # maximum number of lists in the report of `leave-one-out`
 
 
-@command(
-    "subsets dev.tsv --segment utterance --features am,lm,words --loss errors --at-most 2", heading="Sets of features"
-)
+@command("subsets lists.toml --at-most 2", heading="Sets of features")
 def subsets(
     search: Search,
     drawn: Picture,
@@ -41,10 +39,7 @@ def subsets(
     return question.exit_code
 
 
-@command(
-    "ranges dev.tsv --segment utterance --features am,lm,words --loss errors --relative-to am",
-    heading="Near-optimal weights",
-)
+@command("ranges lists.toml --relative-to am", heading="Near-optimal weights")
 def ranges(
     search: Search,
     drawn: Picture,
@@ -84,10 +79,7 @@ def leave_one_out(search: Search, out: Output) -> ExitCode:
     return question.exit_code
 
 
-@command(
-    "pareto dev.tsv --segment utterance --features am,lm,words --loss errors --second words --points 5",
-    heading="Second sum",
-)
+@command("pareto lists.toml --second words --points 5", heading="Second sum")
 def pareto(
     search: Search,
     drawn: Picture,

@@ -24,7 +24,6 @@ from lpmert.cli.search import (
     ReadingWithTies,
     RegionOptions,
     ScaledSearch,
-    StartOptions,
     Unseen,
     asking,
     command,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 @command("solve dev.tsv --segment utterance --features am,lm --loss errors --scale am=1")
 def solve(
     search: ScaledSearch,
-    start: StartOptions,
     page: Page,
     out: WeightsOutput,
     at_most: int | None = option(
@@ -53,6 +51,7 @@ def solve(
     budget: tuple[str, float] | None = option(
         "COLUMN=MOST", "Limit on a second sum; see `lpmert pareto`.", rare=True, group=RegionOptions.heading
     ),
+    initial_weights: str | None = options.initial_weights(),
     certificate: str | None = option("FILE", "Write a proof for `lpmert verify`."),
     checkpoint: str | None = option("FILE", "Save the state of the search every minute and at the end.", rare=True),
     resume: bool = option("", "Continue from --checkpoint FILE, if it exists.", default=False, rare=True),
@@ -86,7 +85,7 @@ def solve(
     if at_most is not None and certificate is not None and search.ties == "best":
         raise click.UsageError("--certificate with --at-most counts ties at their worst; leave out --ties best.")
     if at_most is not None or budget is not None:
-        of_one_search = {"checkpoint": checkpoint, "initial_weights": start.initial_weights, **search.stops}
+        of_one_search = {"checkpoint": checkpoint, "initial_weights": initial_weights, **search.stops}
         for name, value in of_one_search.items():
             if value is not None:
                 other = "--budget" if at_most is None else "--at-most"
@@ -97,7 +96,7 @@ def solve(
     from lpmert.result import warned
 
     files = certificate, checkpoint, page.report
-    with asking(search, out, *files, renews=[start.initial_weights]) as question:
+    with asking(search, out, *files, renews=[initial_weights]) as question:
         claim: dict[str, Any] = {}
         if at_most is not None:
             claim = {"at_most": at_most, "ties": search.counted_ties or "worst"}
@@ -108,7 +107,7 @@ def solve(
             claim = {"budget": {column: most}, "second": None if isinstance(sums, str) else sums}
             found = warned(question.ask(lpmert.within_budget, sums, most, name=column))
         else:
-            initial = start.weights
+            initial = weights_of(initial_weights, "--initial-weights")
             found = question.ask(lpmert.minimize, initial_weights=initial, checkpoint=checkpoint, resume=resume)
             found = replace(found, whole=_whole(question, found))
         found = _as_shown(question, search, found)
@@ -197,10 +196,7 @@ class _SearchForOptimum(OneSearch):
     time_limit: float | None = time_limit(f"{OPTIMUM_SECONDS:g} for the optimum")
 
 
-@command(
-    "tune dev.tsv --segment utterance --features am,lm --loss errors --held-out test.tsv --weights-out weights.txt",
-    heading=_UNSEEN,
-)
+@command("tune lists.toml --held-out test.tsv --weights-out weights.txt", heading=_UNSEEN)
 def tune(
     search: _SearchForOptimum,
     unseen: Unseen,
@@ -318,13 +314,9 @@ def evaluate(lists: ReadingWithTies, out: Output, weights: str = given_weights()
         )
 
 
-@command(
-    "compare dev.tsv --segment utterance --features am,lm --loss errors --methods och,grid --seeds 5",
-    heading="What to compare",
-)
+@command("compare lists.toml --methods och,grid --seeds 5", heading="What to compare")
 def compare(
     search: _SearchForOptimum,
-    start: StartOptions,
     unseen: Unseen,
     page: Page,
     out: Output,
@@ -334,6 +326,7 @@ def compare(
         options.method_names,
     ),
     weights: Mapping[str, str] = option("NAME=WEIGHTS", "Weights from another tool.", default=()),
+    initial_weights: str | None = options.initial_weights(),
     seeds: int = option("N", "Runs of each random method.", default=SEEDS),
     run_time_limit: float | None = option("SECONDS", "Stop each run after this time.", rare=True),
     cv: int | None = option("N", "Use N-fold cross-validation.", options.PARTS, group=_UNSEEN),
@@ -371,7 +364,7 @@ def compare(
             seeds=seeds,
             held_out=question.held_out,
             weights={name: weights_of(text).of_features(names) for name, text in weights.items()},
-            initial_weights=start.weights,
+            initial_weights=weights_of(initial_weights, "--initial-weights"),
             optimum=configured(search.method, search.method_settings),
             optimum_limits=lpmert.Limits(search.time_limit, **search.stops),
             time_limit=run_time_limit,
@@ -441,7 +434,7 @@ def rerank(lists: _Reranking, out: Output) -> None:
         if lists.vote is not None and lists.whole:
             raise click.UsageError("--vote needs N-best lists, not whole lattices; ask for some with --n-best.")
         out.say(f"{lists.name}: {sizes(data)}")
-        given: Any = weights_of(lists.weights)
+        given = weights_of(lists.weights)
         if lists.whole:
             data = lpmert.n_best(data, given, n=1)
         found = lpmert.rerank(data, given, vote=lists.vote is not None)
