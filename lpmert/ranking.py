@@ -19,8 +19,7 @@ from typing import cast
 import numpy as np
 
 from lpmert import core
-from lpmert.certificates.certify import certificate_writer
-from lpmert.certificates.format import RankingHeader, Record
+from lpmert.certificates.format import RankingHeader, Record, certificate_writer
 from lpmert.certificates.rankings import (
     Measure,
     VerifiedRanking as VerifiedRanking,

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lpmert.certificates.format import (
-    BOXES,
-    END,
-    OPTIONAL,
-    SCHEMA,
-    SCHEMA_KEY,
-    TREE,
-    Header,
-    RankingHeader,
-    Record,
-)
+from lpmert.certificates.format import BOXES, Header, Record, certificate_writer
 from lpmert.certificates.lattices import lists_of, lost_on_paths
 from lpmert.certificates.lists import ROW_BYTES, ProofLists, basis_of, rounded, rows_with_limits
 from lpmert.certificates.tree import Anywhere, Undercut, grow_boxes, grow_selections
 from lpmert.certificates.verify import claim_of, root_node, with_zeros, zeros_of
 from lpmert.errors import CertificateError, DataError, MethodError
-from lpmert.files import atomic_writer
 from lpmert.limits import room_for
 from lpmert.metrics.base import Metric, metric_of
 from lpmert.model.lattice_problem import LatticeProblem
@@ -39,7 +25,7 @@ from lpmert.model.nbest import NBest
 from lpmert.model.presolve import column_scales, independent_columns
 from lpmert.model.region import Region, limits_of
 from lpmert.numeric import rational
-from lpmert.numeric.lists import varying_columns
+from lpmert.numeric.lists import first_best, varying_columns
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 
@@ -118,11 +104,11 @@ def write_certificate(
         raise MethodError(f"there are no weights to certify: {error}") from error
     loss = claim.loss(sums)
     header = replace(header, loss=loss, bound=loss, exponents=exponents, sums=sums if claim.stated else [])
-    claim.set_bound(header.sums, loss)
-    lists.weigh()
-    kind = (kind or _suitable_kind(lists)) if exponents else SELECTIONS
     on_record = partial(on_stage, "records of the certificate")
     while True:
+        claim.set_bound(header.sums, header.bound)
+        lists.weigh()
+        kind = (kind or _suitable_kind(lists)) if exponents else SELECTIONS
         try:
             with certificate_writer(path, header, (lambda *_: None) if at_most else on_record) as write:
                 for number, zero in enumerate(zeros, 1):
@@ -139,8 +125,6 @@ def write_certificate(
                 raise MethodError("nothing to certify: in exact arithmetic, other weights lose less") from found
             header = replace(header, **_restated(lists, found))
             logger.info("the bound is %s, below the loss %s", float(header.bound), float(loss))
-            claim.set_bound(header.sums, header.bound)
-            lists.weigh()
 
 
 def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
@@ -148,11 +132,8 @@ def _restated(lists: ProofLists, found: Undercut) -> dict[str, Any]:
     if not lists.claim.stated:
         return {"bound": lists.claim.loss(lists.sums([found.cost]))}
     weights = rational.to_integers([found.weights])[0] if isinstance(found.weights[0], float) else found.weights
-    best: dict[int, tuple[float, int]] = {}
-    for row, number in enumerate(lists.numbers[: len(lists.values)].tolist()):
-        score = sum(x * y for x, y in zip(weights, lists.whole[row], strict=True))
-        best[number] = max(best.get(number, (score, row)), (score, row), key=itemgetter(0))
-    sums = [sum(column) for column in zip(*(lists.values[row] for _, row in best.values()), strict=True)]
+    best = first_best(lists.whole @ np.array(weights, dtype=object), lists.offsets[:-1])[: lists.n_lists]
+    sums = [sum(column) for column in zip(*(lists.values[row] for row in best.tolist()), strict=True)]
     return {"bound": lists.claim.loss(sums), "sums": sums}
 
 
@@ -248,39 +229,3 @@ def _suitable_kind(lists: ProofLists) -> str:
         return BOXES if n_features else SELECTIONS
     most = _MOST_PAIR_FEATURES if (sizes <= 2).all() else _MOST_BOX_FEATURES
     return SELECTIONS if n_features > most or open_lists <= _FEW_LISTS else BOXES
-
-
-@contextmanager
-def certificate_writer(
-    path: str | Path, header: Header | RankingHeader, on_record: Callable[[int, None], object] = lambda *_: None
-) -> Iterator[Callable[[Record], None]]:
-    """Open a certificate for writing and yield the function that adds a record to its tree.
-
-    The file appears when the block ends, and not at all if the block raises. It is compressed if its name ends in .gz
-    or .xz. The same records always give the same bytes. on_record: called with the number of records so far.
-    Raises `DataError` if the file cannot be written.
-    """
-    with atomic_writer(path) as file:
-        claims = {key: _plain(value) for key, value in asdict(header).items() if value or key not in OPTIONAL}
-        file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
-        count = 0
-
-        def add(record: Record) -> None:
-            nonlocal count
-            file.write((",\n" if count else "\n") + json.dumps(record, separators=(",", ":")))
-            count += 1
-            on_record(count, None)
-
-        yield add
-        file.write(f"\n{END}\n")
-
-
-def _plain(value: Any) -> Any:
-    """Return nested values as certificates hold them: fractions and hexadecimal floats as text."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, Fraction):
-        return str(value)
-    return value.hex() if isinstance(value, float) else value

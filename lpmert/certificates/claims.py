@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lpmert.errors import CertificateError, FloatArray, IntArray
 from lpmert.limits import checked, checkpoint
 from lpmert.metrics.base import BLEU, CHRF, RatioMetric, fraction_of
+from lpmert.numeric.rational import dot
 
 _LARGEST_PRICED = 1 << 60  # units; costs at prices fit in 64 bits
 Sums = Sequence[int]  # the sums [K] of a selection, or a bound on each
@@ -48,7 +49,7 @@ class Price(NamedTuple):
         return price
 
     def of(self, sums: Sums) -> int:
-        return sum(slope * x for slope, x in zip(self.slopes, sums, strict=True))
+        return int(dot(self.slopes, sums))
 
 
 class Claim:
@@ -215,7 +216,7 @@ class RatioClaim(Claim):
     def loss(self, sums: Sums) -> Fraction:
         """Return the loss of sums: exact, or for BLEU rounded to the nearest multiple of 2**-64."""
         if self.fraction is not None:
-            above, below = (_dot(factors.tolist(), sums) for factors in self.fraction)
+            above, below = (dot(factors.tolist(), sums) for factors in self.fraction)
             return Fraction(above, below) if below else Fraction(1)
         if not self._bleu:
             return self._chrf(sums)
@@ -280,10 +281,10 @@ class RatioClaim(Claim):
         if self._bleu and not prod(self.sums[0:8:2]):
             raise CertificateError("there are no prices where the bound is a BLEU of 0")
         height = self._height(self.sums, _DIGITS).high if self._bleu else self._chrf(self.sums)
-        value += sum(slope * x for slope, x in zip(slopes, low, strict=True))
+        value += dot(slopes, low)
         # Sums are at least `low`, so that slopes may be rounded down: R6 (d).
         whole = [floor(slope * (1 << _SLOPE_BITS)) for slope in slopes]
-        return Price.within(whole, _dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS)), low, high)
+        return Price.within(whole, dot(whole, low) - floor((value - height) * (1 << _SLOPE_BITS)), low, high)
 
     def _height(self, sums: Sums, digits: int) -> Interval:
         """Return -log BLEU of sums with matches of all orders."""
@@ -348,10 +349,6 @@ def _log(number: int, digits: int) -> Interval:
     rounded = Fraction(Context(prec=digits).ln(Decimal(number)))
     error = rounded / 10 ** (digits - 1)
     return Interval(rounded - error, rounded + error)
-
-
-def _dot(first: Sequence[int], second: Sequence[int]) -> int:
-    return sum(a * b for a, b in zip(first, second, strict=True))
 
 
 def _sign(value: Fraction) -> int:

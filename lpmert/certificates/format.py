@@ -1,4 +1,4 @@
-"""The file format of certificates: a header, then a tree of records, one JSON record a line.
+"""The file format of certificates, read and written: a header, then a tree of records, one JSON record a line.
 
 Writer and checker stream it, so that neither holds the tree in memory. proofs/certificates.md specifies the format.
 """
@@ -10,13 +10,13 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from lpmert.errors import CertificateError, DataError
-from lpmert.files import lines, unique_keys
+from lpmert.files import atomic_writer, lines, unique_keys
 from lpmert.limits import checkpoint, limited
 from lpmert.quoting import LONGEST_REFUSAL, listed, shortened
 
@@ -157,6 +157,42 @@ class CertificateReader:
         self._on_line(self.line)
         checkpoint(_PARSED_BYTES * len(text))
         return text
+
+
+@contextmanager
+def certificate_writer(
+    path: str | Path, header: Header | RankingHeader, on_record: Callable[[int, None], object] = lambda *_: None
+) -> Iterator[Callable[[Record], None]]:
+    """Open a certificate for writing and yield the function that adds a record to its tree.
+
+    The file appears when the block ends, and not at all if the block raises. It is compressed if its name ends in .gz
+    or .xz. The same records always give the same bytes. on_record: called with the number of records so far.
+    Raises `DataError` if the file cannot be written.
+    """
+    with atomic_writer(path) as file:
+        claims = {key: _plain(value) for key, value in asdict(header).items() if value or key not in OPTIONAL}
+        file.write(json.dumps({SCHEMA_KEY: SCHEMA, **claims})[:-1] + TREE)
+        count = 0
+
+        def add(record: Record) -> None:
+            nonlocal count
+            file.write((",\n" if count else "\n") + json.dumps(record, separators=(",", ":")))
+            count += 1
+            on_record(count, None)
+
+        yield add
+        file.write(f"\n{END}\n")
+
+
+def _plain(value: Any) -> Any:
+    """Return nested values as certificates hold them: fractions and hexadecimal floats as text."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Fraction):
+        return str(value)
+    return value.hex() if isinstance(value, float) else value
 
 
 def depth_first(roots: Iterator[Node], visit: Callable[[Node], Iterator[Node]]) -> None:

@@ -51,35 +51,23 @@ class Box(NamedTuple):
         products = self.rays @ vector
         return bool(products[0] >= np.abs(products[1:]).sum()) if len(self.rays) else not vector.any()
 
-    def parts(self, record: Record) -> Iterable[Box]:
-        """Return the boxes into which a record divides this one; they cover it: B2."""
-        if not len(self.rays):
-            return _faces(self.rays.shape[1], record)
-        if set(record) == {"split"}:
-            (k,) = integers(record["split"], 1)
-            if 0 < k < len(self.rays):
-                return [Box(_half(self.rays, k, sign)) for sign in (1, -1)]
-        raise CertificateError(f"no side of this box is split by {record!r:.40}")
-
-
-def _half(rays: Whole, k: int, sign: int) -> Whole:
-    half = 2 * rays
-    half[0] += sign * rays[k]
-    half[k] = rays[k]
-    return np.asarray(half // gcd(*half.flat))
+    def parts(self, record: Record) -> list[Box]:
+        """Return the boxes into which a record divides this one: B2. They cover it; those of all weights, all but 0."""
+        units = axes(self.rays.shape[1])
+        if not len(self.rays) and len(units) and record == {"split": BOXES}:  # the faces of a cube
+            faces = [(d, sign) for d in range(len(units)) for sign in (1, -1)]
+            return [Box(np.array([sign * units[d], *np.delete(units, d, axis=0)])) for d, sign in faces]
+        (k,) = integers(record["split"], 1) if len(self.rays) and set(record) == {"split"} else (0,)
+        if not 0 < k < len(self.rays):
+            raise CertificateError(f"in a dimension of {len(units)}, {record!r:.40} divides no part like this one")
+        halves = [np.vstack([2 * self.rays[0] + sign * self.rays[k], 2 * self.rays[1:]]) for sign in (1, -1)]
+        for half in halves:
+            half[k] = self.rays[k]
+        return [Box(half // gcd(*half.flat)) for half in halves]
 
 
 def axes(n_features: int) -> Whole:
-    return np.diag(np.array([1] * n_features, dtype=object))
-
-
-def _faces(n_features: int, record: Record) -> list[Box]:
-    """Return the faces of a cube, into which a record divides all weights; they cover all weights but 0: B2 (a)."""
-    if not n_features or record != {"split": BOXES}:
-        raise CertificateError(f"with a dimension of {n_features}, all weights are not divided by {record!r:.40}")
-    units = axes(n_features)
-    faces = [(d, sign) for d in range(n_features) for sign in (1, -1)]
-    return [Box(np.array([sign * units[d], *units[:d], *units[d + 1 :]])) for d, sign in faces]
+    return np.eye(n_features, dtype=object)
 
 
 Equations = Sequence[Sequence[Fraction]]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import ceil, floor, gcd, isqrt, lcm, prod
-from operator import mul, sub
+from math import ceil, floor, gcd, isqrt, prod
+from operator import sub
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from lpmert.certificates.format import CertificateReader, RankingHeader, Record,
 from lpmert.errors import CertificateError, DataError, FloatArray, IntArray, MetricError
 from lpmert.limits import checkpoint
 from lpmert.model.judgments import Judged, RankingMetric
-from lpmert.numeric.rational import in_decimals
+from lpmert.numeric.rational import dot, in_decimals, to_integers
 from lpmert.quoting import counted
 
 _ONE = 1 << 80  # the unit: factors of terms are rounded up or down to multiples of 1 / _ONE
@@ -135,16 +135,14 @@ class Measure:
 
     def reached(self, weights: dict[str, float]) -> Fraction:
         """Return a value that weights reach at least, with ties in the worst order."""
-        ratios = [weight.as_integer_ratio() for weight in weights.values()]
-        common = lcm(*(whole for _, whole in ratios))
-        factors = [part * (common // whole) for part, whole in ratios]
-        features, levels, total = in_decimals(self.lists.features), self.parts.levels, 0
-        scale = scale_of(features)
+        (factors,), features, total = to_integers([[*weights.values()]]), in_decimals(self.lists.features), 0
         for query in self.parts.factors:
             begin, end = self.lists.offsets[query : query + 2].tolist()
-            scores = {d: sum(map(mul, factors, _whole(features[d], scale))) for d in range(begin, end)}
-            order = sorted(scores, key=lambda d: (-scores[d], levels[d]))[: self.k]
-            total += self.worth(query, [(place, levels[d]) for place, d in enumerate(order) if levels[d]], 0)
+            scores = [dot(factors, row) for row in to_integers(features[begin:end])]
+            levels = self.parts.levels[begin:end].tolist()
+            order = sorted(range(end - begin), key=lambda d, levels=levels, scores=scores: (-scores[d], levels[d]))
+            ranked = enumerate(order[: self.k])
+            total += self.worth(query, [(place, levels[d]) for place, d in ranked if levels[d]], 0)
             checkpoint()
         return Fraction(total, self.parts.n_queries * _ONE**2)
 
@@ -349,7 +347,7 @@ class Cones:
         return self.measure.worth(query, found, 1)
 
     def _lead(self, document: int, rival: int, ray: Ray) -> int:
-        return sum(map(mul, ray, difference(self.features, document, rival, self.scale)))
+        return int(dot(ray, difference(self.features, document, rival, self.scale)))
 
     def _signs(self, cone: Cone, ray: Ray) -> IntArray:
         """Return the signs [P] of the rivals' leads at a ray, 0 for leads below `least` (O6).

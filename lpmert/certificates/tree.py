@@ -57,24 +57,14 @@ class Anywhere:
     def __call__(self, chosen: Choices, /) -> SelectionOrCore:
         """Return the answer for choices of at least one list."""
         answer = self._in_doubles(chosen)
-        exact = self._lists.bits <= _EXACT_BITS
-        if answer is None or not (exact or answer.selection is None or self._confirmed(answer, chosen)):
-            return self._exactly(chosen)
-        return answer
+        if answer is not None and answer.selection is not None and self._lists.bits > _EXACT_BITS:
+            (weights,) = rational.to_integers([answer.weights])
+            answer = None if self._exactly.broken(weights, chosen) else answer
+        return self._exactly(chosen) if answer is None else answer
 
     @cached_property
     def _exactly(self) -> Inside:
         return Inside(self._lists, root_node(self._lists))
-
-    def _confirmed(self, answer: SelectionOrCore, chosen: Choices) -> bool:
-        """Whether the weights make all choices in exact arithmetic, without ties."""
-        lists = self._lists
-        (weights,) = np.array(rational.to_integers([answer.weights]), dtype=object)
-        for number, row in chosen.items():
-            scores = lists.whole[lists.offsets[number] : lists.offsets[number + 1]] @ weights
-            if np.count_nonzero(scores >= scores[row - lists.offsets[number]]) > 1:
-                return False
-        return True
 
     def _in_doubles(self, chosen: Choices) -> SelectionOrCore | None:
         """Return the answer, or `None` if rounding leaves doubt or a core does not hold for the exact features."""
@@ -103,12 +93,12 @@ class Inside:
         self._lists, self._rows, self._starts = lists, node.rows, node.starts
         boxed = len(node.box.rays) > 0
         rays = node.box.rays if boxed else axes(lists.features.shape[1])
-        self._rays: list[list[int]] = rays.tolist()
+        self._rays = rays
         self._table = lists.whole[node.rows] @ rays.T
         self._rounded, _ = rounded(self._table)
         self._numbers: list[int] = lists.numbers[node.rows[node.starts]].tolist()
         self._places = {s: slice(k, k + n) for s, k, n in zip(self._numbers, node.starts, node.sizes, strict=True)}
-        units = np.eye(len(self._rays), dtype=np.int64)
+        units = np.eye(len(rays), dtype=np.int64)
         # Shares of the rays give weights inside the box if none is larger in size than the share of the centre.
         inside = np.concatenate([units[:1], units[0] + units[1:], units[0] - units[1:]])
         self._inside: list[list[int]] = inside.tolist() if boxed else []
@@ -120,10 +110,9 @@ class Inside:
         rows, divisors = list(self._inside), []
         shares = self._first
         while True:
-            broken = self._broken(shares, chosen)
+            broken = self.broken(shares, chosen)
             if not broken:
-                columns = zip(*self._rays, strict=True)
-                point = [sum(x * y for x, y in zip(shares, column, strict=True)) for column in columns]
+                point = (np.array(shares, dtype=object) @ self._rays).tolist()
                 return SelectionOrCore(self._decoded(shares, chosen), [], point)
             pairs += [(row, other) for row, other, _ in broken]
             for _, _, lead in broken:
@@ -135,7 +124,7 @@ class Inside:
                 products = zip(multipliers[len(self._inside) :], divisors, strict=True)
                 return SelectionOrCore(None, _core(self._lists, pairs, [m * (common // d) for m, d in products]))
 
-    def _broken(self, shares: list[int], chosen: Choices) -> list[tuple[int, int, list[int]]]:
+    def broken(self, shares: list[int], chosen: Choices) -> list[tuple[int, int, list[int]]]:
         """Return the choices that are not strictly best, each with its best rival and its own lead at the rays."""
         broken = []
         for number, row in chosen.items():
@@ -226,26 +215,23 @@ class _RecordBuilder:
     def record(self) -> Record:
         """Return the record that closes the node or says where to branch."""
         node, places = self._node, self._lists.places
-        record: Record = {} if node.take is None else {"take": list(places[node.take[1]])}
         at = self._weigh()
         self._close_if_infeasible()
         self._exclude()
-        if self._out:
-            record["out"] = [[*places[row], *core] for _, row, core in self._out]
-            if self._lists.claim.several and not self._empty:
-                self._node = node.only(~np.isin(node.rows, [row for _, row, _ in self._out]))
-                at = self._weigh()
-        if at and not self._empty:
-            record["at"] = at
+        if self._out and self._lists.claim.several and not self._empty:
+            self._node = node.only(~np.isin(node.rows, [row for _, row, _ in self._out]))
+            at = self._weigh()
+        record: Record = {
+            "take": [] if node.take is None else list(places[node.take[1]]),
+            "out": [[*places[row], *core] for _, row, core in self._out],
+            "at": [] if self._empty else at,
+            "known": self._known,
+            "cores": self._cores,
+        }
         if not self._closed:
             self._charge_cores()
-        if self._known:
-            record["known"] = self._known
-        if self._cores:
-            record["cores"] = self._cores
-        if not self._closed:
-            record["branch"] = self._branch()
-        return record
+        branch = {} if self._closed else {"branch": self._branch()}
+        return {**{key: value for key, value in record.items() if value}, **branch}
 
     def _weigh(self) -> list[int]:
         """Set prices, costs and bound; return the sums that the prices are taken at, if the node needs any."""
@@ -260,11 +246,8 @@ class _RecordBuilder:
         at, node = points[-1]
         rows, numbers = node.rows.tolist(), lists.numbers[node.rows[node.starts]].tolist()
         ends = zip(numbers, pairwise([*node.starts.tolist(), len(rows)]), strict=True)
-        self._alive: dict[int, tuple[int, ...]] = {
-            s: tuple(rows[a:b])
-            for s, (a, b) in ends
-            if s not in node.chosen  # the lists of limits are
-        }
+        of_lists = ((s, tuple(rows[a:b])) for s, (a, b) in ends if s not in node.chosen)  # the lists of limits are
+        self._alive: dict[int, tuple[int, ...]] = dict(of_lists)
         costs = node.costs(lists)
         self._cost = dict(zip(rows, costs.tolist(), strict=True))
         self._bound, self._target = node.least(costs), node.price.target

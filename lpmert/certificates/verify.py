@@ -76,7 +76,7 @@ class Node(NamedTuple):
         return self._replace(rows=self.rows[mask], starts=np.cumsum(sizes) - sizes)
 
     def worth(self, lists: ProofLists) -> tuple[IntArray, IntArray]:
-        """Return the least and the largest worth [K, L] of the survivors of each open list."""
+        """Return the least and the largest worth [K, L] in each open list."""
         worth = lists.worth.take(self.rows, axis=1)
         return np.minimum.reduceat(worth, self.starts, axis=1), np.maximum.reduceat(worth, self.starts, axis=1)
 

@@ -90,7 +90,7 @@ def best_through(graph: Graph, weights: FloatArray) -> tuple[FloatArray, float]:
 def exact_scores(multiples: FloatArray, weights: FloatArray | Sequence[Fraction], units: FloatArray) -> list[int]:
     """Return the scores of rows of whole multiples [n, d] of the units [d], times one common positive factor."""
     pairs = zip(weights, units.tolist(), strict=True)
-    factors = rational.clear_denominators([Fraction(weight) * Fraction(unit) for weight, unit in pairs])
+    factors = rational.whole_row([Fraction(weight) * Fraction(unit) for weight, unit in pairs])
     return [rational.dot(row, factors) for row in multiples.astype(np.int64).tolist()]
 
 

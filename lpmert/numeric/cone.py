@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import chain, permutations
 from typing import Any, NamedTuple
 
@@ -62,7 +63,7 @@ def reach_cap(rows: FloatArray, cap: Cap, inside: FloatArray) -> tuple[FloatArra
     return None, None
 
 
-_WIDER = 1e-5
+_WIDER = 1e-5  # see `enclosing_cone`
 _WORST_CONDITION = 1e8
 _MOST_ORTHANT_FEATURES = 7
 _RAY_BITS = 12
@@ -143,19 +144,16 @@ def _regular_rays(unit: FloatArray, tangent: float) -> FloatArray:
 def enclosing_cone(rays: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Return normals [D, D] of a cone that surely contains these rays [D, D], and the rays of a still wider cone.
 
-    The cone is slightly wider than that of the rays. If that is so flat that rounding leaves it unsure, a round cone
-    about the rays is tried; `None` if that is unsure too.
+    In coordinates x along the rays, the cone of `outer_normals` is x_k >= -1e-7 sum(x); the wider one allows 1e-5. If
+    the rays are so flat that rounding leaves it unsure, a round cone about them is tried; `None` if that is unsure too.
     """
     for candidate in (rays, _round_rays(rays)):
-        if candidate is None:
-            continue
-        wider = wider_rays(candidate)
-        if wider is None:
+        if candidate is None or np.linalg.cond(candidate) > _WORST_CONDITION:
             continue
         normals, certain = outer_normals(np.ascontiguousarray(candidate))
         bound = (len(rays) + 2) * EPSILON * (np.abs(rays) @ np.abs(normals).T)
         if certain and (rays @ normals.T > bound).all():
-            return normals, wider
+            return normals, (1.0 + _WIDER) * candidate - _WIDER * candidate.sum(axis=0)
     return None
 
 
@@ -172,16 +170,6 @@ def _round_rays(rays: FloatArray) -> FloatArray | None:
     unit = unit / length
     tangent = float(np.linalg.norm(rays * (length / along)[:, None] - unit, axis=1).max())
     return _regular_rays(unit, max(tangent, _LEAST_TANGENT))
-
-
-def wider_rays(rays: FloatArray) -> FloatArray | None:
-    """Return rays [D, D] of a cone that contains that of `outer_normals`, or `None` where rounding makes that unsure.
-
-    In coordinates x along the rays, the cone of `outer_normals` is x_k >= -1e-7 sum(x); this one allows 1e-5.
-    """
-    if np.linalg.cond(rays) > _WORST_CONDITION:
-        return None
-    return np.asarray((1.0 + _WIDER) * rays - _WIDER * rays.sum(axis=0))
 
 
 _MOST_CONES, _MOST_NUMBERS = 256, 1 << 23  # of cones into which limits split a cover, and of numbers in their rays
@@ -212,19 +200,14 @@ def cones_of_region(limits: FloatArray, cap: Cap | None = None) -> Iterator[Floa
             yield rays
         return
     normals = [[(d, Fraction(value)) for d, value in enumerate(row) if value] for row in limits.tolist()]
-    known: dict[tuple[float, ...], Ray] = {}
 
-    def exact(numbers: list[float]) -> Ray:
-        checkpoint()
-        key = tuple(numbers)
-        if key not in known:
-            entries = tuple(map(Fraction, numbers))
-            products = (sum((value * entries[d] for d, value in row), Fraction(0)) for row in normals)
-            known[key] = Ray(entries, tuple(products))
-        return known[key]
+    @cache
+    def exact(numbers: tuple[float, ...]) -> Ray:
+        entries = tuple(map(Fraction, numbers))
+        return Ray(entries, tuple(sum((x * entries[d] for d, x in row), Fraction(0)) for row in normals))
 
     whole = covering_cones(limits.shape[1]) if around is None else [around]
-    cones = [[exact(ray) for ray in cone.tolist()] for cone in whole]
+    cones = [[exact(tuple(ray)) for ray in checked(cone.tolist(), 1)] for cone in whole]
     places = range(len(limits))
     # drop a cone if at most a face of it is inside some limit
     cones = [cone for cone in cones if all(any(ray.products[k] > 0 for ray in cone) for k in checked(places, 1))]
@@ -299,10 +282,6 @@ TOLERANCE = 1e-10  # feasibility tolerance of the linear programs
 _HIGHS_SECONDS = 0.1  # seconds that a program may take beyond the limit; most take a hundredth of that
 
 
-class SolverError(LpmertError):
-    """HiGHS refused or warned about a model."""
-
-
 class MarginProgram:
     """The program "maximise t with normal.w >= t for all held normals, w in [-1, 1]^D" inside one HiGHS object."""
 
@@ -350,7 +329,7 @@ class MarginProgram:
 
 def _expect_ok(status: highspy.HighsStatus, what: str) -> None:
     if status != highspy.HighsStatus.kOk:
-        raise SolverError(f"HiGHS did not accept {what} without complaint ({status.name})")
+        raise LpmertError(f"HiGHS did not accept {what} without complaint ({status.name})")
 
 
 Chosen = tuple[IntArray, IntArray]  # lists [L], and the chosen row of the features for each [L]

@@ -90,14 +90,8 @@ def farkas(rows: Rows) -> list[int] | None:
     for row, column in enumerate(pivots):
         vector[column] = -columns[row][free[0]]
     multipliers = reduced(vector if determinant > 0 else [-entry for entry in vector])
-    return multipliers if adds_up_to_zero(rows, multipliers) else None
-
-
-def adds_up_to_zero(rows: Rows, multipliers: Sequence[int]) -> bool:
-    """Whether the multipliers [R] are non-negative, not all zero, and add the rows up to exactly zero."""
-    if len(multipliers) != len(rows) or min(multipliers, default=-1) < 0 or not any(multipliers):
-        return False
-    return all(dot(column, multipliers) == 0 for column in zip(*rows, strict=True))
+    balanced = min(multipliers) >= 0 and not any(dot(column, multipliers) for column in zip(*rows, strict=True))
+    return multipliers if balanced else None
 
 
 def all_positive(rows: Rows, weights: Sequence[int]) -> bool:
@@ -115,7 +109,7 @@ def decide(rows: Rows) -> tuple[list[int], list[int]]:
     corral, shares = [0], [Fraction(1)]
     while rows:
         checkpoint()
-        whole = reduced(clear_denominators(shares))
+        whole = whole_row(shares)
         point = reduced([dot(whole, column) for column in zip(*(rows[i] for i in corral), strict=True)])
         if not any(point):
             share_of = dict(zip(corral, whole, strict=True))
@@ -236,10 +230,10 @@ def reduced(row: list[int]) -> list[int]:
     return [entry // divisor for entry in row] if divisor > 1 else row
 
 
-def clear_denominators(fractions: Sequence[Fraction]) -> list[int]:
-    """Return fractions times their least common denominator."""
-    common = lcm(*(value.denominator for value in fractions))
-    return [int(value * common) if value else 0 for value in fractions]
+def whole_row(row: Sequence[Fraction]) -> list[int]:
+    """Return a row times the least positive factor that makes it whole."""
+    common = lcm(*(value.denominator for value in row))
+    return reduced([int(value * common) if value else 0 for value in row])
 
 
 def dot(x: Sequence[Any], y: Sequence[Any]) -> Any:
@@ -462,11 +456,6 @@ def _fractions(rows: FloatArray) -> list[list[Fraction]]:
     return [[Fraction(value) for value in row] for row in rows.tolist()]
 
 
-def whole_row(row: Sequence[Fraction]) -> list[int]:
-    """Return a row times the least positive factor that makes it whole."""
-    return reduced(clear_denominators(row))
-
-
 _SPLITTER = float((1 << 27) + 1)
 _SAFE = 2.0**-400  # products of numbers above this do not underflow, nor do their errors
 
@@ -538,7 +527,7 @@ def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values
     close = np.union1d(order[1:][near], order[:-1][near])
     codes: FloatArray = -1.0 - np.arange(len(values), dtype=np.float64)
     different, places = np.unique(terms[close], axis=0, return_inverse=True)
-    multiples = clear_denominators(factors)
+    multiples = whole_row(factors)
     found: dict[int, int] = {}
     whole = to_integers(different) if len(different) else []
     sums = (dot(row, multiples) for row in whole)

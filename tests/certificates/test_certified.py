@@ -26,8 +26,8 @@ from shared import librispeech, needs_shared, swahili, train_choices
 
 import lpmert
 from lpmert import CertificateError, Linear, LpmertError, MethodError, NBest, Region, RegionError, verify
-from lpmert.certificates.certify import certificate_writer, write_certificate
-from lpmert.certificates.format import CertificateReader, Header, Record
+from lpmert.certificates.certify import write_certificate
+from lpmert.certificates.format import CertificateReader, Header, Record, certificate_writer
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 

@@ -14,9 +14,9 @@ from problems import KINDS, random_lists
 from scipy.optimize import linprog
 
 from lpmert import core
-from lpmert.errors import FloatArray, IntArray
+from lpmert.errors import FloatArray, IntArray, LpmertError
 from lpmert.model.problem import Problem
-from lpmert.numeric.cone import Decision, LinOptimizer, MarginProgram, SolverError, Verdict
+from lpmert.numeric.cone import Decision, LinOptimizer, MarginProgram, Verdict
 from lpmert.numeric.lists import FEASIBLE, INFEASIBLE, UNDECIDED, sorted_lists
 from lpmert.numeric.rational import Rounding
 
@@ -131,7 +131,7 @@ def test_coefficients_that_highs_would_drop_still_decide(tiny: float) -> None:
 def test_highs_complaint_about_a_small_coefficient_is_an_error() -> None:
     model = MarginProgram(2)
     model.clear()
-    with pytest.raises(SolverError, match="kWarning"):
+    with pytest.raises(LpmertError, match="kWarning"):
         model.add(np.array([[1.0, 1e-10]]))
 
 
