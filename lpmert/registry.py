@@ -110,7 +110,7 @@ METHODS = Registry(
         "exhaustive": "lpmert.methods.enumeration:Exhaustive",
         "mip": "lpmert.methods.mip:Mip",
         "groups": "lpmert.methods.groups:Groups",
-        "beam": "lpmert.methods.beam:Beam",
+        "beam": "lpmert.methods.lp_mert:Beam",
         "och": "lpmert.methods.direct_search:Och",
         "stabilised": "lpmert.methods.direct_search:Stabilised",
         "grid": "lpmert.methods.direct_search:Grid",

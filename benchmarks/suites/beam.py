@@ -16,8 +16,8 @@ from benchmarks.rows import Row, find
 from benchmarks.tables import Figure, Table, seconds, table_of
 from lpmert.lines import LineSearch
 from lpmert.methods.auto import Auto
-from lpmert.methods.beam import Beam, BeamSearch
 from lpmert.methods.direct_search import Och
+from lpmert.methods.lp_mert import Beam, BeamSearch
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.nbest import NBest
 from lpmert.search.method import Incumbent

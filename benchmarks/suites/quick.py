@@ -15,13 +15,12 @@ from benchmarks.lists import by_method, loss
 from benchmarks.rows import Row
 from benchmarks.tables import Table, number, seconds
 from lpmert.methods.auto import Auto
-from lpmert.methods.beam import Beam
 from lpmert.methods.cells import Cells
 from lpmert.methods.choices import Choices
 from lpmert.methods.direct_search import Och
 from lpmert.methods.enumeration import Exhaustive, Sweep
 from lpmert.methods.groups import Groups
-from lpmert.methods.lp_mert import LpMert
+from lpmert.methods.lp_mert import Beam, LpMert
 from lpmert.methods.mip import Mip
 from lpmert.model.region import Region
 from lpmert.search.method import Method

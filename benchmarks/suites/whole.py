@@ -18,9 +18,8 @@ from lpmert import Limits, Looped, Region
 from lpmert.errors import FloatArray
 from lpmert.lines import Clock
 from lpmert.methods.auto import Auto
-from lpmert.methods.beam import Beam
 from lpmert.methods.direct_search import Och
-from lpmert.methods.lp_mert import LpMert
+from lpmert.methods.lp_mert import Beam, LpMert
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.search.driver import solve

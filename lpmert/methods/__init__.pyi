@@ -9,7 +9,6 @@ from ..search.method import (
     Task as Task,
 )
 from .auto import Auto as Auto
-from .beam import Beam as Beam
 from .cells import Cells as Cells
 from .choices import Choices as Choices
 from .direct_search import (
@@ -23,7 +22,7 @@ from .direct_search import (
 )
 from .enumeration import Exhaustive as Exhaustive, Sweep as Sweep
 from .groups import Groups as Groups
-from .lp_mert import LpMert as LpMert
+from .lp_mert import Beam as Beam, LpMert as LpMert
 from .mip import Mip as Mip
 from .sparse import Boosting as Boosting, MinimumSampleRisk as MinimumSampleRisk, Perceptron as Perceptron
 from .surrogate_losses import Annealing as Annealing, Likelihood as Likelihood, Mira as Mira, Pro as Pro

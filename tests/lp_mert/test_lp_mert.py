@@ -22,8 +22,15 @@ import lpmert
 from lpmert import Problem, Status
 from lpmert.core import INFINITE_COST
 from lpmert.methods import Beam, Incumbent, LpMert, Task
-from lpmert.methods.beam import BeamSearch, Combinations, best_of_pairs
-from lpmert.methods.lp_mert import LpMertSearch, PublishedSearch, Stream, TwoHalves
+from lpmert.methods.lp_mert import (
+    BeamSearch,
+    Combinations,
+    LpMertSearch,
+    PublishedSearch,
+    Stream,
+    TwoHalves,
+    best_of_pairs,
+)
 from lpmert.search.incumbent import first_incumbent
 
 pytestmark = pytest.mark.usefixtures("poor_start")
