@@ -11,7 +11,7 @@ from typing import Any
 
 from lpmert.errors import DataError
 from lpmert.files import EMPTY, STDIN, archive_members, buffered_pipes, head_of, is_archive
-from lpmert.formats.columns import Names, Wanted, losses_of_gains, matched
+from lpmert.formats.columns import Wanted, losses_of_gains, matched
 from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
 from lpmert.formats.graphs import kind_of_graph
 from lpmert.formats.tables import format_of_name, json_kind, read_table
@@ -33,7 +33,6 @@ _SRILM = re.compile(r"(-?[0-9.]+(e[-+]?[0-9]+)?[ \t]+){2}[0-9]+([ \t]|$)")
 _BEST_OF_N = re.compile(r'(?<!\\)"candidates"\s*:\s*\[\s*(\]|.*?(?<!\\)"scores"\s*:\s*\{)', re.DOTALL)
 _SCORE = re.compile(r"[^ \t\n]+[ \t]+[-+]?[0-9][-+.0-9eE]*[ \t]*\r?(\n|$)")
 _SELECTING = ("features", "loss", "gain", "statistics")
-_REMEDY = f"give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
 
 
 def read(source: Source, format: str | Format | None = None, **options: Any) -> NBest:
@@ -110,7 +109,17 @@ def _read(source: Source, format: str | Format, options: dict[str, Any]) -> NBes
         nbest = kind.reader(source, **options)
     if references is not None and references is not False:
         nbest = with_references(nbest, references, **{"metric": kind.metric, **counting})
-    return _selected(nbest, **selection) if selection else nbest
+    if not selection:
+        return nbest
+    wanted, gain = Wanted.of(**selection), selection.get("gain")
+    if wanted.features is not None:
+        nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
+    if gain is not None and gain not in nbest.statistic_names == ("loss",):
+        remedy = "in best-of-n 1 - correct: leave gain (--gain) out"
+        raise DataError(f"no statistic {quoted(gain)}; the lists have a loss already, {remedy}")
+    if wanted.sums is not None:
+        nbest = nbest.select_statistics(wanted.sums)
+    return nbest if gain is None else losses_of_gains(nbest)
 
 
 def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
@@ -122,20 +131,6 @@ def merged(parts: Sequence[NBest], places: Sequence[object]) -> NBest:
         except DataError as error:
             raise DataError(f"{error}; so does {places[0]}", path=str(place)) from error
     return nbest
-
-
-def _selected(
-    nbest: NBest, features: Names = None, loss: str | None = None, gain: str | None = None, statistics: Names = None
-) -> NBest:
-    wanted = Wanted.of(features, loss, statistics, gain)
-    if wanted.features is not None:
-        nbest = nbest.select_features(matched(wanted.features, nbest.names, nbest.names))
-    if gain is not None and gain not in nbest.statistic_names == ("loss",):
-        remedy = "in best-of-n 1 - correct: leave gain (--gain) out"
-        raise DataError(f"no statistic {quoted(gain)}; the lists have a loss already, {remedy}")
-    if wanted.sums is not None:
-        nbest = nbest.select_statistics(wanted.sums)
-    return nbest if gain is None else losses_of_gains(nbest)
 
 
 def write(nbest: NBest, path: str | Path, format: str | Format | None = None, **options: Any) -> None:
@@ -228,14 +223,16 @@ def detect(source: Source) -> str:
                 raise DataError("an archive, in which only lattices are read; unpack it", path=source)
         kind = _MAGIC.get(head[:4]) or (None if format_of_name(source) else _by_ending(source))
         kind = kind or _by_first_line(text.removeprefix("\ufeff"), source)
-    if kind is None and Path(source).suffix == PROBLEM:
+    if kind is not None:
+        return kind
+    trouble = f"cannot tell the format; give the format (--from, format), one of {listed(FORMATS.own)}, or module:Name"
+    if Path(source).suffix == PROBLEM:
         remedy = "give it to a command, alone; in Python, its lists to lpmert.read and its region to lpmert.minimize"
-        raise DataError(f"a problem, which is more than lists: {remedy}", path=source)
-    if kind is None:
-        scores = "lines of a key and a number are scores: give NAME=FILE for each (in Python, files by name)"
-        remedy = scores if _SCORE.match(text) else _REMEDY
-        raise DataError(f"cannot tell the format; {remedy}", path=source)
-    return kind
+        trouble = f"a problem, which is more than lists: {remedy}"
+    elif _SCORE.match(text):
+        remedy = "lines of a key and a number are scores: give NAME=FILE for each (in Python, files by name)"
+        trouble = f"cannot tell the format; {remedy}"
+    raise DataError(trouble, path=source)
 
 
 def _resolved(format: str | Format) -> tuple[str, Format]:
