@@ -90,8 +90,12 @@ class _Search:
     def aim(self, cost: int, loss: float) -> None:
         """Search only for a lower cost, or for a ratio metric for a lower loss."""
 
-class _Choices(_Search):
-    """A search over selections that can pause; see `choices.hpp`.
+class ChoicesSearch(_Search):
+    """A search over selections that can pause, with costs as bounds, or for a ratio metric with heights in units; see
+    `choices.hpp`.
+
+    The last n_fixed lists are half-spaces, decided everywhere. weights [D]: where programs start; the first minorant of
+    a ratio is laid at the sums of what they choose.
 
     work: in scores; programs, rounds: linear programs, and their steps. When the search asks whether some weights make
     a set of choices, question [n, 2] has the choices (list, position), and `trial` the corral that could not decide.
@@ -109,6 +113,9 @@ class _Choices(_Search):
     least_open: int
     trial: Corral
     question: Indices
+    def __init__(
+        self, lists: Lists, ratio: Ratio | None, n_fixed: int, weights: Reals, granularity: int
+    ) -> None: ...
     def search(self, budget: int) -> int:
         """Search until a budget of work is spent (0), until it asks (1), or to the end (2)."""
 
@@ -121,16 +128,6 @@ class _Choices(_Search):
         """Return bounds and bytes of the open nodes, from the root down; `go_on_with` drops all others."""
 
     def go_on_with(self, node: Bits) -> None: ...
-
-class SumChoices(_Choices): ...
-class RatioChoices(_Choices): ...
-
-def choices_search(lists: Lists, ratio: Ratio | None, n_fixed: int, weights: Reals, granularity: int) -> _Choices:
-    """Return a search over selections, with costs as bounds, or for a ratio metric with heights in units.
-
-    The last n_fixed lists are half-spaces, decided everywhere. weights [D]: where programs start; the first minorant of
-    a ratio is laid at the sums of what they choose.
-    """
 
 def losses_of_totals(kind: int, parameters: Reals, totals: Reals) -> Reals:
     """Return the losses [n] of summed statistics [n, K]."""

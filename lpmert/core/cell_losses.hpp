@@ -11,7 +11,7 @@
 #pragma once
 
 #include "box.hpp"
-#include "choice_losses.hpp"
+#include "choices.hpp"
 #include "cone.hpp"
 
 namespace lpmert::cells {
@@ -84,15 +84,16 @@ class SumLoss {
         const LeafLists storage(lists_, survivors, normals);
         const Lists leaf = storage.within(lists_);
         const Index limit = upper - survivors.fixed;
-        ChoicesSearch<Sums> search(leaf, leaf.n_lists() - survivors.n_lists(), limit, centre, granularity_, Sums());
+        ChoicesSearch search(leaf, std::nullopt, leaf.n_lists() - survivors.n_lists(), centre, granularity_);
+        search.aim(limit, 1.0);
         const State state = search.search(LEAF_WORK);
         counts.leaf_programs += search.programs().programs;
-        counts.work += search.tree.work;
-        if (search.tree.upper < limit) {
-            const Decoded found = offer(search.tree.best_weights);
-            if (!found.clear || found.cost != search.tree.upper + survivors.fixed) return LeafOutcome::undecided;
+        counts.work += search.work;
+        if (search.upper < limit) {
+            const Decoded found = offer(search.best_weights());
+            if (!found.clear || found.cost != search.upper + survivors.fixed) return LeafOutcome::undecided;
         }
-        return state == State::done     ? LeafOutcome::done
+        return state == State::closed   ? LeafOutcome::done
                : state == State::asking ? LeafOutcome::undecided
                                         : LeafOutcome::too_large;
     }

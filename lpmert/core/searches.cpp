@@ -82,16 +82,11 @@ std::tuple<Index, Reals, Reals, Reals, Indices> best_height(Ratio ratio, Span<co
     return {most, std::move(minorant.low), std::move(minorant.high), std::move(best), std::move(costs)};
 }
 
-Matrix<Index> pairs_of(const std::vector<Choice>& choices) {
-    Matrix<Index> pairs{{}, 2};
-    for (const auto& [list, position] : choices) pairs.append({list, position});
-    return pairs;
-}
-
-template <class Loss>
-void bind_choices(nb::module_& module, const char* name) {
-    using Search = ChoicesSearch<Loss>;
-    nb::class_<Search> search(module, name);
+void bind_choices(nb::module_& module) {
+    using Search = ChoicesSearch;
+    nb::class_<Search> search(module, "ChoicesSearch");
+    define_init<const Lists&, const std::optional<Ratio>&, Index, Span<const double>, Index>(
+        search, "lists", "ratio", "n_fixed", "weights", "granularity");
     search.def(
         "search", [](Search& self, Index budget) { return static_cast<Index>(self.search(budget)); }, "budget"_a,
         unlocked);
@@ -99,28 +94,22 @@ void bind_choices(nb::module_& module, const char* name) {
     search.def("answer", &Search::answer, "weights"_a, "core"_a, unlocked);
     search.def("open_nodes", &Search::open_nodes, unlocked);
     search.def("go_on_with", &Search::go_on_with, "node"_a, unlocked);
-    search.def_prop_ro("found", [](const Search& self) {
-        return std::make_tuple(self.tree.upper, self.loss.loss, self.tree.best_weights);
-    });
-    search.def_prop_ro("work", [](const Search& self) { return self.tree.work; });
+    search.def_prop_ro("found",
+                       [](const Search& self) { return std::make_tuple(self.upper, self.loss, self.best_weights()); });
+    search.def_ro("work", &Search::work);
     search.def_ro("nodes", &Search::nodes);
-    search.def_prop_ro("depth", [](const Search& self) { return self.tree.depth; });
+    search.def_ro("depth", &Search::depth);
+    search.def_ro("core_programs", &Search::core_programs);
     search.def_prop_ro("programs", [](const Search& self) { return self.programs().programs; });
     search.def_prop_ro("rounds", [](const Search& self) { return self.programs().rounds; });
-    search.def_ro("core_programs", &Search::core_programs);
     search.def_prop_ro("between_nodes", &Search::between_nodes);
     search.def_prop_ro("least_open", &Search::least_open);
-    search.def_prop_ro("question", [](const Search& self) { return pairs_of(self.question()); });
+    search.def_prop_ro("question", [](const Search& self) {
+        Matrix<Index> pairs{{}, 2};
+        for (const auto& [list, position] : self.question()) pairs.append({list, position});
+        return pairs;
+    });
     search.def_prop_ro("trial", &Search::trial);
-}
-
-nb::object choices_search(const Lists& lists, const std::optional<Ratio>& ratio, Index n_fixed,
-                          Span<const double> weights, Index granularity) {
-    const auto search = [&](auto loss) {
-        using Search = ChoicesSearch<decltype(loss)>;
-        return nb::cast(std::make_unique<Search>(lists, n_fixed, INFINITE_COST, weights, granularity, loss));
-    };
-    return ratio ? search(Ratios(*ratio, lists, weights)) : search(Sums());
 }
 
 template <class Shape, class Loss>
@@ -242,10 +231,7 @@ void bind_searches(nb::module_& module) {
     module.def("height_limit", &height_limit, "kind"_a, "loss"_a, unlocked);
     module.def("lay_minorant", &lay_minorant, "kind"_a, "parameters"_a, "low"_a, "high"_a, "at"_a, unlocked);
     module.def("best_height", &best_height, "ratio"_a, "offsets"_a, "at"_a, "tangents"_a, unlocked);
-    bind_choices<Sums>(module, "SumChoices");
-    bind_choices<Ratios>(module, "RatioChoices");
-    module.def("choices_search", &choices_search, "lists"_a, "ratio"_a.none(), "n_fixed"_a, "weights"_a,
-               "granularity"_a, nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
+    bind_choices(module);
     bind_cells<Boxes, cells::SumLoss>(module, "SumBoxes");
     bind_cells<Boxes, cells::RatioLoss>(module, "RatioBoxes");
     bind_cells<Cones, cells::SumLoss>(module, "SumCones");

@@ -202,7 +202,7 @@ class ChoicesSearch(Search):
         self.granularity = loss.granularity
         self._lists, self._offsets = loss.lists, loss.lists.offsets
         n_fixed += 0 if loss.ratio is None else len(canonical.limits)
-        self.core = core.choices_search(loss.native, loss.ratio, n_fixed, incumbent.weights, self.granularity)
+        self.core = core.ChoicesSearch(loss.native, loss.ratio, n_fixed, incumbent.weights, self.granularity)
         self.stage = WORKING
         self._exact_decisions = 0
         self._queue = NodeQueue(units, _BATCH, _UNIT)

@@ -252,7 +252,7 @@ def test_choices_that_no_doubles_make_are_left_out_and_nothing_else() -> None:
         costs = np.sort(rng.integers(0, 5, (6, 3)), axis=1)
         costs[:2] = [0, 2, 3]
         lists = sorted_lists(features, np.arange(0, 19, 3), costs.ravel())
-        rows, search = lists.rows.reshape(6, 3, 3), core.choices_search(lists.native(), None, 0, np.zeros(3), 1)
+        rows, search = lists.rows.reshape(6, 3, 3), core.ChoicesSearch(lists.native(), None, 0, np.zeros(3), 1)
         search.aim(10**6, 1.0)  # with nothing known to be good
         while (state := search.search(10**6)) != 2:
             assert state == 1
