@@ -262,10 +262,9 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         _check_not_written(path)
     try:
         raw = _opened(path)
-    except OSError as error:
-        raise DataError(f"cannot be read: {reason_of(error)}", path=path) from error
-    except ValueError as error:  # of a null character or half of a surrogate pair in the name
-        raise DataError(f"cannot be read: {error}", path=path) from error
+    except (OSError, ValueError) as error:  # ValueError: a null character or half of a surrogate pair in the name
+        why = reason_of(error) if isinstance(error, OSError) else error
+        raise DataError(f"cannot be read: {why}", path=path) from error
     changed = DataError("was changed while it was read; read it again when nobody writes to it", path=path)
     with raw:
         before = _state(raw)

@@ -275,9 +275,7 @@ class Deadline:
     @property
     def expired(self) -> bool:
         """Whether time or memory is used up, or `stop` asks for the end."""
-        if (self._stop is not None and self._stop()) or self.out_of_memory:
-            return True
-        return self.left == 0.0
+        return bool(self._stop and self._stop()) or self.out_of_memory or self.left == 0.0
 
     @property
     def out_of_memory(self) -> bool:
@@ -294,8 +292,7 @@ class Deadline:
 
     def share(self, parts: float) -> float | None:
         """Return an equal share of the time left, in seconds, `None` without a limit."""
-        left = self.left
-        return None if left is None else left / parts
+        return None if (left := self.left) is None else left / parts
 
     @property
     def ending(self) -> str:
@@ -352,10 +349,10 @@ def time_left() -> float | None:
 def checkpoint(size: int = 0) -> None:
     """Raise `OutOfTime`, within `heeding`, if the deadline has passed or `size` more bytes do not fit."""
     deadline = _heeded.get()
-    if deadline is None:
-        return
-    if deadline.expired or (size > 0 and deadline.memory is not None and not deadline.memory.grants(size)):
-        raise OutOfTime
+    if deadline is not None:
+        memory = deadline.memory
+        if deadline.expired or (size > 0 and memory is not None and not memory.grants(size)):
+            raise OutOfTime
 
 
 def checked(items: Iterable[T], every: int = 1 << 10) -> Iterator[T]:
@@ -399,7 +396,5 @@ def unheeded() -> Iterator[None]:
 
 def told(callback: Callable[..., object] | None, *report: object) -> bool:
     """Call a caller's callback, if there is one, and return whether it asks to stop."""
-    if callback is None:
-        return False
     with unheeded():
-        return bool(callback(*report))
+        return callback is not None and bool(callback(*report))

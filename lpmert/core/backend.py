@@ -77,12 +77,8 @@ def _build_wheel(prepare: Callable[[], object], folder: str, settings: Any, meta
 
 def refresh() -> None:
     """Compile in place if a source is newer than the extension module."""
-    if EXTENSION.exists():
-        compiled = EXTENSION.stat().st_mtime_ns
-        with os.scandir(CORE) as files:
-            if all(file.stat().st_mtime_ns <= compiled for file in files if _is_source(file.name)):
-                return
-    compile_in_place()
+    if not _is_compiled():
+        compile_in_place()
 
 
 def compile_in_place() -> None:
@@ -97,9 +93,9 @@ def compile_in_place() -> None:
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            newest = max(file.stat().st_mtime_ns for file in CORE.iterdir() if _is_source(file.name))
-            if EXTENSION.exists() and EXTENSION.stat().st_mtime_ns >= newest:
+            if _is_compiled():
                 return  # another process has compiled it meanwhile
+            newest = _newest_source()
             cmake = _program("cmake")
             if cmake is None or find_spec("nanobind") is None:
                 raise ImportError("lpmert's core has to be compiled again: run `pip install -e .` in the checkout")
@@ -125,8 +121,14 @@ def compile_in_place() -> None:
         ) from error
 
 
-def _is_source(name: str) -> bool:
-    return name.endswith((".cpp", ".hpp")) or name == "CMakeLists.txt"
+def _newest_source() -> int:
+    """Return when a source was last changed, in nanoseconds."""
+    with os.scandir(CORE) as files:
+        return max(file.stat().st_mtime_ns for file in files if file.name.endswith((".cpp", ".hpp", "CMakeLists.txt")))
+
+
+def _is_compiled() -> bool:
+    return EXTENSION.exists() and EXTENSION.stat().st_mtime_ns >= _newest_source()
 
 
 def _program(name: str) -> str | None:

@@ -47,14 +47,12 @@ struct Box : Node {
         visit("centre", self.centre);
         visit("radius", self.radius);
     }
-    // Set pair p; feature(d) is feature d of the dear hypothesis less that of the cheap one.
-    template <class Feature>
-    void set_pair(Index p, Row cheap_id, Row dear_id, Index step, Feature feature, double off) {
+    void set_pair(Index p, const Lists& lists, Row cheap_id, Row dear_id, Index step, double off) {
+        const double *const low = lists.row(cheap_id), *const high = lists.row(dear_id);
         double size = 0.0;
         for (Index d = 0; d < n_features(); ++d) {
-            const double gain = feature(d);
-            gains[d][p] = gain;
-            size += std::abs(gain);
+            gains[d][p] = high[d] - low[d];
+            size += std::abs(gains[d][p]);
         }
         reaches[p] = static_cast<double>(n_features() + 4) * (EPSILON * size + TINY) + off;
         steps[p] = step;
@@ -69,11 +67,8 @@ struct Box : Node {
         check_size(count(radius), n, "radius");
         Buffer<Index> prices = std::move(costs), price_steps = std::move(steps);
         resize_pairs(n, n_pairs());
-        for (Index p = 0; p < n_pairs(); ++p) {
-            const double *low = lists.row(cheap[p]), *high = lists.row(dear[p]);
-            const auto gain = [&](Index d) { return high[d] - low[d]; };
-            set_pair(p, cheap[p], dear[p], lists.costs[dear[p]] - lists.costs[cheap[p]], gain, off);
-        }
+        for (Index p = 0; p < n_pairs(); ++p)
+            set_pair(p, lists, cheap[p], dear[p], lists.costs[dear[p]] - lists.costs[cheap[p]], off);
         double spread = 0.0;
         for (const double of_feature : lists.spread) spread += of_feature;
         values.resize(n, n_rows());
@@ -174,16 +169,13 @@ class Boxes {
         return box.stalled < hopeless && 0.5 * box.radius[axis_] >= least;
     }
     void halve(const Box& box, int which, Box& half) {
-        copy_geometry(box, half);
-        const double radius = 0.5 * box.radius[axis_];
-        half.radius[axis_] = radius;
-        half.centre[axis_] += which == 0 ? radius : -radius;
+        half.centre = box.centre;
+        half.radius = box.radius;
+        if (which >= 0) {
+            half.radius[axis_] = 0.5 * box.radius[axis_];
+            half.centre[axis_] += which == 0 ? half.radius[axis_] : -half.radius[axis_];
+        }
         rounding_ = rounding(half);
-    }
-    void copy_geometry(const Box& box, Box& same) {
-        same.centre = box.centre;
-        same.radius = box.radius;
-        rounding_ = rounding(same);
     }
     Index stalled(const Box& box, const Box& half) const {
         const bool little = static_cast<double>(half.n_lists()) >= 0.9 * static_cast<double>(box.n_lists());

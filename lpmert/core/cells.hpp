@@ -1,4 +1,4 @@
-// Branch and bound over the weight space, depth first, for nodes of either shape and either kind of loss.
+// Branch and bound over the weight space, depth first, for nodes of either shape.
 //
 // A node is a part of the weight space, with the hypotheses that may still win in it. Its lower bound is the sum of the
 // cheapest of these of every list (lemma K3 of proofs/cones.md), raised by conflicts between pairs of lists (K7 there,
@@ -37,7 +37,7 @@ class Propagation {
 
   public:
     Propagation(const Lists& lists, const Shape& shape)
-        : shape_(shape), n_features_(lists.n_features()), values_(n_features_) {
+        : lists_(lists), shape_(shape), n_features_(lists.n_features()), values_(n_features_) {
         const Index size = std::max(PROPAGATION_BLOCK, lists.longest());
         scores_.resize(size);
         varied_.resize(size);
@@ -45,7 +45,6 @@ class Propagation {
     }
 
     // Fill a half, whose geometry is set, with the survivors of its node; stop once its bound exceeds the limit.
-    template <class Loss>
     void run(const Node& node, Node& half, Loss& loss, Index limit) {
         half.age = node.age;
         half.total = node.total;
@@ -68,7 +67,6 @@ class Propagation {
 
   private:
     // Settle the pairs of which one hypothesis beats the other; return the node's own bound.
-    template <class Loss>
     Index prune_pairs(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
         const Index n = node.n_pairs();
         const double rounding = shape_.rounding(half);
@@ -93,7 +91,6 @@ class Propagation {
         return own;
     }
     // Drop rows and settle lists; return the node's own bound.
-    template <class Loss>
     Index prune_rows(const Node& node, Node& half, Loss& loss, Index own, Index limit) {
         const Index n_lists = node.n_row_lists();
         for (Buffer<Row>* const buffer : {&rows_, &ids_}) buffer->resize(std::max(buffer->size(), node.ids.size()));
@@ -205,11 +202,9 @@ class Propagation {
             gather(node.cheap.data(), pairs_, n_pairs_, half.cheap.data());
             gather(node.dear.data(), pairs_, n_pairs_, half.dear.data());
             Index p = n_pairs_;
-            for (const auto& [low, high] : new_pairs_) {
-                const auto gain = [&, i = low, j = high](Index d) { return values_[d][j] - values_[d][i]; };
-                const Index step = node.costs[high] - node.costs[low];
-                half.set_pair(p++, node.ids[low], node.ids[high], step, gain, shape_.precision().off);
-            }
+            for (const auto& [low, high] : new_pairs_)
+                half.set_pair(p++, lists_, node.ids[low], node.ids[high], node.costs[high] - node.costs[low],
+                              shape_.precision().off);
             half.row_reaches.resize(n_rows);
             gather(node.row_reaches.data(), rows_, n_rows, half.row_reaches.data());
         }
@@ -220,6 +215,7 @@ class Propagation {
         half.ends = ends_;
     }
 
+    Lists lists_;
     const Shape& shape_;
     Index n_features_;
     View values_;      // the node's columns, with those of the half's new ray
@@ -241,18 +237,16 @@ class Propagation {
 // has to close the node on top; paused: the work is done; deferred: the bound of the node on top is above the level.
 enum class Outcome { empty, full, needs_exact, paused, deferred };
 
-template <class Shape, class Loss>
+template <class Shape>
 class Search {
   public:
     using Node = typename Shape::Node;
 
-    // n_columns: number of statistics.
-    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& initial, Index n_columns)
+    Search(const Lists& lists, const Settings& settings, const Shape& shape, const Loss& initial)
         : loss(initial),
           initial_(initial),
           lists_(lists),
           longest_(lists.longest()),
-          n_columns_(n_columns),
           settings_(settings),
           shape_(shape),
           propagation_(lists, shape_),
@@ -300,7 +294,7 @@ class Search {
 
     // Propagate the only node, which has all hypotheses; drop it if its bound exceeds the limit.
     void propagate_root(Index below) {
-        shape_.copy_geometry(top(), halves_[0]);
+        shape_.halve(top(), -1, halves_[0]);
         propagate(top(), halves_[0], below);
         take();
         if (halves_[0].bound > below || halves_[0].closed) return;
@@ -319,7 +313,7 @@ class Search {
     }
     // Push a node from Python or from bytes; raises ValueError unless it is of these lists.
     void push_checked(Node node) {
-        node.check(lists_, longest_, n_columns_);
+        node.check(lists_, longest_, loss.n_columns());
         shape_.complete(node, lists_);
         push(std::move(node));
     }
@@ -328,7 +322,6 @@ class Search {
         unpack(bytes, node);
         push_checked(std::move(node));
     }
-    void pop() { take(); }
     Node take() {
         bytes_ -= top().bytes();
         Node node = std::move(nodes.back());
@@ -393,8 +386,7 @@ class Search {
                 }
                 if (node.bound > level_) continue;
             }
-            if (!shape_.branch(node, loss.hopeless(settings_, node.n_lists(), lists_.n_features())))
-                return Outcome::needs_exact;
+            if (!shape_.branch(node, loss.hopeless(settings_, node.n_lists()))) return Outcome::needs_exact;
             counts.work += settings_.row_work * node.n_survivors() + 50;
             counts.looked_at += node.n_survivors();
             for (int c = 0; c < 2; ++c) {
@@ -431,25 +423,18 @@ class Search {
     void push_if_open(Node& half) {
         if (half.bound > limit() || half.closed) return;
         if (shape_.is_leaf(half)) {
-            const LeafOutcome leaf = search_leaf(half);
+            ++counts.leaves;
+            const LeafOutcome leaf =
+                loss.search(Survivors(half, lists_), half.total, Shape::normals(half), Shape::centre(half), counts);
             if (leaf == LeafOutcome::done) return;
             if (leaf == LeafOutcome::undecided) half.stalled = settings_.hopeless;
         }
         push(std::move(half));
     }
 
-    LeafOutcome search_leaf(const Node& node) {
-        ++counts.leaves;
-        const Survivors survivors(node, lists_);
-        if (!loss.is_small(survivors)) return LeafOutcome::too_large;
-        const Reals normals = Shape::normals(node);
-        if (normals.empty()) return LeafOutcome::undecided;
-        return loss.search(survivors, node.total, normals, Shape::centre(node), counts);
-    }
-
     Loss initial_;
     Lists lists_;
-    Index longest_, n_columns_;
+    Index longest_;
     Settings settings_;
     Shape shape_;
     Propagation<Shape> propagation_;

@@ -319,7 +319,6 @@ class ChoicesSearch {
         }
         return descend();
     }
-
     // The cheapest row of a list that is not ruled out, the first of equals; -1 if none is left.
     Index cheapest_of(Index s) const {
         Index best = -1;
@@ -332,7 +331,6 @@ class ChoicesSearch {
         trail_.push_back(row);
         ++node().trail_end;
     }
-
     // Find the costs in a node, their sum and the cheapest row of every list; return whether the node stays open.
     bool find_costs() {
         if (ratio_) return lay_prices();
@@ -374,7 +372,6 @@ class ChoicesSearch {
         sum_ = least;
         return true;
     }
-
     // Rule out the cheapest hypotheses of each undecided list until one is compatible with the decided choices.
     State look_ahead() {
         if (too_dear(sum_)) return State::closed;
@@ -407,12 +404,10 @@ class ChoicesSearch {
         }
         return State::open;
     }
-
     // Mark the choices of the last witness: they are compatible with the decided choices.
     void mark_attained() {
         for (Index s = 0; s < n_open_; ++s) attained_[first(s) + selection_[s]] = visit_;
     }
-
     // Charge the least residual of a core's undecided lists to each; return it, or INFINITE_COST if all are decided.
     Index charge(const Core& core) {
         Index least = INFINITE_COST;
@@ -427,14 +422,12 @@ class ChoicesSearch {
         }
         return least;
     }
-
     bool applies(const Core& core) const {
         return std::all_of(core.begin(), core.end(), [this](const Choice& choice) {
             const auto [s, h] = choice;
             return chosen_[s] >= 0 ? chosen_[s] == h : cheapest_[s] == first(s) + h && residual_[s] > 0;
         });
     }
-
     // Reset what each list can be charged, from its cheapest row to the next, and charge the known cores that apply;
     // return the bound.
     Index start_core_bound() {
@@ -452,7 +445,6 @@ class ChoicesSearch {
         }
         return bound;
     }
-
     // Raise the bound by disjoint cores among the cheapest candidates, as core-guided MaxSAT does.
     State core_bound() {
         Node& node = this->node();
@@ -484,7 +476,6 @@ class ChoicesSearch {
         }
         return State::closed;
     }
-
     // Branch on the undecided list with the fewest candidates below the cut-off, where cheap candidates weigh more.
     //
     // Lists outside all cores weigh more too: the more, the more the cores have raised the bound towards the incumbent.
@@ -525,7 +516,6 @@ class ChoicesSearch {
             std::stable_sort(node.children.begin(), node.children.end(),
                              [](const Child& one, const Child& other) { return one.bound < other.bound; });
     }
-
     // Enter the next child of the node whose choice is compatible; close the node if none is left below the cut-off.
     State descend() {
         const Index s = node().branch;
@@ -556,7 +546,6 @@ class ChoicesSearch {
         ++nodes;
         return State::open;
     }
-
     // Go back to the parent: restore what was ruled out below it; the list that it branches on is undecided again.
     void retreat() {
         const Index begin = depth > 0 ? nodes_[depth - 1].trail_end : 0;
@@ -566,7 +555,6 @@ class ChoicesSearch {
         answer_ = Verdict::undecided;  // an unused answer belongs to a question of the closed node
         if (depth >= 0) chosen_[node().branch] = -1;
     }
-
     // Find and record a witness if no list is open.
     State close_root() {
         trial_ = node().corral;
@@ -578,7 +566,6 @@ class ChoicesSearch {
         }
         return State::closed;
     }
-
     // Note the choice by which the node at this depth is entered.
     void enter(Index d, Choice choice) {
         if (!ratio_) return;
@@ -590,7 +577,6 @@ class ChoicesSearch {
     Span<const double> total_at(Index d) const {
         return Span<const double>(totals_).part(d * ratio_->n_columns(), (d + 1) * ratio_->n_columns());
     }
-
     // Decode the witness of a trial into the selection; it becomes the incumbent if certainly better.
     void record_witness() {
         const double* const weights = trial_.point();
@@ -618,7 +604,6 @@ class ChoicesSearch {
         upper = height_limit(ratio_->kind, loss);
         best_weights_.assign(trial_.point(), trial_.point() + lists_.n_features());
     }
-
     // Decide whether a choice is compatible with the decided ones, starting from the node's corral.
     Verdict test_choice(Choice choice) {
         trial_ = node().corral;

@@ -90,17 +90,6 @@ struct Cone : Node {
         visit("errors", self.errors);
         visit("scores", self.values.items);
     }
-    // Check the geometry, and look up the costs unless the node has prices.
-    void look_up(const Lists& lists) {
-        const Index n = lists.n_features();
-        check_size(n_pairs(), 0, "cheap");
-        check_size(count(errors), n, "errors");
-        check_size(count(rays), n * n, "rays");
-        check_size(count(values.items), n * n_rows(), "scores");
-        values.n = n_rows();
-        if (!costs.empty()) return;
-        for (const Row id : ids) costs.push_back(lists.costs[id]);
-    }
 };
 
 // The geometry of cones for the search: how a node is halved, and how propagation compares hypotheses in it.
@@ -123,10 +112,17 @@ class Cones {
         choose_edge(cone);
         return midpoint(cone);
     }
-    // Write the geometry of one of the halves.
-    void halve(const Cone& cone, int which, Cone& half) { set_geometry(cone, half, which == 0 ? first_ : second_); }
-    // Write the geometry of the cone itself in place of a half.
-    void copy_geometry(const Cone& cone, Cone& same) { set_geometry(cone, same, -1); }
+    // Write the geometry of one of the halves, 0 or 1, or of the cone itself in place of a half, -1.
+    void halve(const Cone& cone, int which, Cone& half) {
+        const Index n = cone.n_features();
+        half.rays = cone.rays;
+        half.errors = cone.errors;
+        replaced_ = which < 0 ? -1 : which == 0 ? first_ : second_;
+        if (replaced_ < 0) return;
+        half.errors[replaced_] = error_;
+        for (Index d = 0; d < n; ++d)
+            half.rays[replaced_ * n + d] = 0.5 * (cone.rays[first_ * n + d] + cone.rays[second_ * n + d]);
+    }
     // How many splits in a row have settled little.
     Index stalled(const Cone& cone, const Cone& half) const {
         const bool little = static_cast<double>(half.n_lists()) >= 0.9 * static_cast<double>(cone.n_lists());
@@ -150,8 +146,18 @@ class Cones {
         return certain ? std::move(found.items) : Reals();
     }
 
-    // Fill in what the lists say about a node whose fields were checked.
-    static void complete(Cone& cone, const Lists& lists) { cone.look_up(lists); }
+    // Check the geometry of a node whose other fields were checked, and fill in what the lists say: here the costs,
+    // unless the node has prices.
+    static void complete(Cone& cone, const Lists& lists) {
+        const Index n = lists.n_features();
+        check_size(cone.n_pairs(), 0, "cheap");
+        check_size(count(cone.errors), n, "errors");
+        check_size(count(cone.rays), n * n, "rays");
+        check_size(count(cone.values.items), n * cone.n_rows(), "scores");
+        cone.values.n = cone.n_rows();
+        if (!cone.costs.empty()) return;
+        for (const Row id : cone.ids) cone.costs.push_back(lists.costs[id]);
+    }
 
     // Set the columns by which propagation compares the cone's rows in the half: the scores at the half's rays. The
     // centre is the sum of the rays.
@@ -237,18 +243,6 @@ class Cones {
         error_ = 0.5 * (cone.errors[first_] + cone.errors[second_]) * (1.0 + 4.0 * EPSILON);
         if (!exact) error_ += EPSILON * largest + TINY;
         return exact_ray;
-    }
-    // Write the geometry of the half in which the midpoint replaces a ray, or of the cone itself if that is -1.
-    void set_geometry(const Cone& cone, Cone& half, Index replaced) {
-        const Index n = cone.n_features();
-        half.rays = cone.rays;
-        half.errors = cone.errors;
-        replaced_ = replaced;
-        if (replaced >= 0) {
-            half.errors[replaced] = error_;
-            for (Index d = 0; d < n; ++d)
-                half.rays[replaced * n + d] = 0.5 * (cone.rays[first_ * n + d] + cone.rays[second_ * n + d]);
-        }
     }
 
     Settings settings_;

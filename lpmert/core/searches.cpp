@@ -112,9 +112,9 @@ void bind_choices(nb::module_& module) {
     search.def_prop_ro("trial", &Search::trial);
 }
 
-template <class Shape, class Loss>
+template <class Shape>
 void bind_cells(nb::module_& module, const char* name) {
-    using Search = cells::Search<Shape, Loss>;
+    using Search = cells::Search<Shape>;
     nb::class_<Search> search(module, name);
     search.def("renew", &Search::renew, "weights"_a, unlocked);
     search.def("aim", &Search::aim, "cost"_a, "loss"_a, unlocked);
@@ -125,7 +125,7 @@ void bind_cells(nb::module_& module, const char* name) {
         unlocked);
     search.def("load", &Search::load, "node"_a, unlocked);
     search.def("nodes", &Search::packed_nodes, unlocked);
-    search.def("pop", &Search::pop, unlocked);
+    search.def("pop", [](Search& self) { self.take(); });
     search.def("clear", &Search::clear, unlocked);
     search.def("survivors", &Search::survivors, unlocked);
     search.def("conflicts", &Search::conflicts, "needed"_a, unlocked);
@@ -173,13 +173,10 @@ void bind_cells(nb::module_& module, const char* name) {
 
 nb::object cell_search(const Lists& lists, const std::optional<Ratio>& ratio,
                        const std::optional<cells::Precision>& precision, const cells::Settings& settings) {
-    const auto search_over = [&](const auto& shape, const auto& loss, Index n_columns) {
-        using Search = cells::Search<std::decay_t<decltype(shape)>, std::decay_t<decltype(loss)>>;
-        return nb::cast(std::make_unique<Search>(lists, settings, shape, loss, n_columns));
-    };
     const auto search = [&](const auto& shape) {
-        if (!ratio) return search_over(shape, cells::SumLoss(lists, settings.granularity), 0);
-        return search_over(shape, cells::RatioLoss(lists, *ratio), ratio->n_columns());
+        using Search = cells::Search<std::decay_t<decltype(shape)>>;
+        const cells::Loss loss(lists, ratio, settings.granularity);
+        return nb::cast(std::make_unique<Search>(lists, settings, shape, loss));
     };
     return precision ? search(Boxes(lists, settings, *precision)) : search(Cones(lists, settings));
 }
@@ -232,10 +229,8 @@ void bind_searches(nb::module_& module) {
     module.def("lay_minorant", &lay_minorant, "kind"_a, "parameters"_a, "low"_a, "high"_a, "at"_a, unlocked);
     module.def("best_height", &best_height, "ratio"_a, "offsets"_a, "at"_a, "tangents"_a, unlocked);
     bind_choices(module);
-    bind_cells<Boxes, cells::SumLoss>(module, "SumBoxes");
-    bind_cells<Boxes, cells::RatioLoss>(module, "RatioBoxes");
-    bind_cells<Cones, cells::SumLoss>(module, "SumCones");
-    bind_cells<Cones, cells::RatioLoss>(module, "RatioCones");
+    bind_cells<Boxes>(module, "BoxSearch");
+    bind_cells<Cones>(module, "ConeSearch");
     module.def("cell_search", &cell_search, "lists"_a, "ratio"_a.none(), "precision"_a.none(), "settings"_a,
                nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>());
     module.def("box_normals", &cells::box_normals, "centre"_a, "radius"_a, unlocked);
