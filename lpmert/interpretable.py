@@ -230,28 +230,25 @@ class _Selection:
         bounds: dict[_Set, float] = {}
         ended: set[_Set] = set()
         waiting = sets
-        while waiting and not share.expired and not self.searches.stopped:
+        while waiting and not share.expired and not self.searches.over:
             for k, names in enumerate(waiting):
-                if share.expired:
-                    break
                 bound, done = self._search_set(names, share.share(len(waiting) - k))
                 bounds[names] = max(bound, bounds.get(names, -inf))
                 ended |= {names} if done else set()
-                if self.searches.tell(f"sets of {size}", len(bounds), len(sets)):
+                if self.searches.tell(f"sets of {size}", len(bounds), len(sets)) or share.expired:
                     break
             waiting = [names for names in sets if names not in ended and not self._rules_out(bounds.get(names, -inf))]
         bound = min(bounds.get(names, self.oracle) for names in sets)
         if self.problem.ties != "worst":  # a smaller set may cost less, as another of identical hypotheses may count
             bound = min(bound, self._bound)
-        self._bound = bound
-        return None if self.best is None else self._subset(size, self.best, complete=not waiting)
-
-    def _subset(self, size: int, found: Result, *, complete: bool) -> Subset:
-        if self._bound == -inf:
-            status = Status.HEURISTIC if complete else Status.TIME_LIMIT
-        elif self._rules_out(self._bound) and self._attained(found):
+        self._bound, found = bound, self.best
+        if found is None:
+            return None
+        if bound == -inf:
+            status = Status.TIME_LIMIT if waiting else Status.HEURISTIC
+        elif self._rules_out(bound) and self._attained(found):
             status = Status.OPTIMAL
-        elif complete:
+        elif not waiting:
             status = Status.OPTIMAL_TO_TOLERANCE
         elif self.searches.stopped and not self.searches.interrupts.pressed:
             status = Status.CALLBACK
@@ -259,12 +256,11 @@ class _Selection:
             status = Status.cut_short(self.searches.deadline, interrupted=self.searches.interrupts.pressed)
         result = replace(
             found,
-            lower_bound=None if self._bound == -inf else min(self._bound, found.loss),
+            lower_bound=None if bound == -inf else min(bound, found.loss),
             status=status,
             signature=f"{found.signature}|features:{size}",
         )
-        used = tuple(name for name in self.useful if found.by_name[name])
-        return Subset(size, used, result)
+        return Subset(size, tuple(name for name in self.useful if found.by_name[name]), result)
 
     def _rules_out(self, bound: float) -> bool:
         return self.best is not None and bound >= self.best.loss

@@ -305,15 +305,11 @@ def _near(problem: LatticeProblem, start: CanonicalWeights, rng: np.random.Gener
             if out_of_time():
                 return
             weights = problem.to_caller(CanonicalWeights(start + 2.0**-halvings * (far - start)))
-            if problem.inside(weights) and _n_changed(verdict := problem.decode(weights), first) <= most:
-                yield verdict
-                break
-
-
-def _n_changed(verdict: Verdict, first: Verdict) -> int:
-    """Return how many lattices choose another path than in the first verdict."""
-    pairs = zip(verdict.winners, first.winners, strict=True)
-    return sum(not np.array_equal(one.ways[0], other.ways[0]) for one, other in pairs)
+            if problem.inside(weights):
+                pairs = zip((verdict := problem.decode(weights)).winners, first.winners, strict=True)
+                if sum(not np.array_equal(one.ways[0], other.ways[0]) for one, other in pairs) <= most:
+                    yield verdict
+                    break
 
 
 def _error(problem: LatticeProblem, lists: Problem, pool: Catalogue, state: CanonicalWeights) -> float:
