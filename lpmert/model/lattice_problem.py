@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,33 +177,28 @@ class LatticeProblem(BaseProblem):
         unscaled = [lattices.graph(s) for s in range(lattices.n_lists)]
         bounds = pairwise(lattices.offsets.tolist())
         self.graphs = [graph._replace(features=scaled[a:b]) for graph, (a, b) in zip(unscaled, bounds, strict=True)]
-        self._exact_columns = self._columns_as_given() if rounded_features else None
         self.exact_graphs = unscaled if rounded_features else self.graphs
         self._counters: list[Callable[[NDArray[np.int32]], Sequence[float]] | None] = [None] * lattices.n_lists
         self._counted: list[dict[bytes, FloatArray]] = [{} for _ in self.graphs]
         self._numbered = self._word_numbers()
         self._decoded: dict[bytes, Verdict] = {}
 
-    def _columns_as_given(self) -> list[list[tuple[int, Fraction]]]:
-        """Return each weight [D] of the caller as an exact sum of weights of a search: places and factors.
-
-        With an orthonormal basis, the exact basis of the free weights is used, so that equations hold exactly.
-        """
-        reduction = self._reduction
-        rows = [[Fraction(0)] * self.canonical.n_features for _ in range(self.lattices.n_features)]
-        for column, k in zip(reduction.exact_basis, reduction.free.tolist(), strict=True):
-            free_weight = [Fraction(value) for value in (reduction.basis[k] * self.coordinates.scales).tolist()]
+    def _exact_weights(self, free: Iterable[Fraction]) -> list[Fraction]:
+        """Return the weights [D] of the caller that fulfil the equations exactly, from the free ones."""
+        exact = [Fraction(0)] * self.lattices.n_features
+        for value, column in zip(free, self._reduction.exact_basis, strict=True):
             for d, factor in column.items():
-                rows[d] = [value + factor * more for value, more in zip(rows[d], free_weight, strict=True)]
-        return [[(place, value) for place, value in enumerate(row) if value] for row in rows]
+                exact[d] += factor * value
+        return exact
 
     def at_rays(self, rays: FloatArray) -> FloatArray:
         """Return rays [n, d] of a search as weights [n, e] for features of `exact_graphs`, each number rounded once."""
-        if self._exact_columns is None:
+        if self.exact_graphs is self.graphs:
             return rays
-        exact = [[Fraction(value) for value in ray] for ray in rays.tolist()]
-        columns = self._exact_columns
-        return np.array([[float(sum(f * ray[k] for k, f in column)) for column in columns] for ray in exact])
+        basis = self._reduction.basis[self._reduction.free] * self.coordinates.scales
+        rows, exact = ([[Fraction(value) for value in row] for row in matrix.tolist()] for matrix in (basis, rays))
+        free = ((sum(map(mul, row, ray), Fraction(0)) for row in rows) for ray in exact)
+        return np.array([[float(weight) for weight in self._exact_weights(weights)] for weights in free])
 
     def as_lists(self, rows: FloatArray, offsets: IntArray) -> tuple[IntArray, FloatArray, Rounding | None]:
         """Return the first of each group of hypotheses that no weights of the region distinguish, and their features.
@@ -210,7 +206,7 @@ class LatticeProblem(BaseProblem):
         rows [n, e]: sums of features of `exact_graphs`, in lists with offsets [s + 1]. Returns the numbers [m] of rows,
         features [m, d] for weights of a search, and their rounding.
         """
-        if self._exact_columns is None:
+        if self.exact_graphs is self.graphs:
             return np.arange(len(rows)), np.ascontiguousarray(relative_to_first(rows, offsets)), None
         scales = self.coordinates.scales
         features, rounding = self._reduction.features(rows, offsets)
@@ -327,10 +323,7 @@ class LatticeProblem(BaseProblem):
         if reduction.columns is None:
             # Weights in doubles may miss equations on several weights; the nearest that fulfil them must do as well.
             nearest = weights[reduction.free]
-            exact = [Fraction(0)] * len(weights)
-            for value, column in zip(nearest.tolist(), reduction.exact_basis, strict=True):
-                for d, factor in column.items():
-                    exact[d] += factor * Fraction(value)
+            exact = self._exact_weights(map(Fraction, nearest.tolist()))
             if any(value != weight for value, weight in zip(exact, weights.tolist(), strict=True)):
                 nearby = self._winners(CallerWeights(np.array([float(value) for value in exact])), exact)
                 there, clear = self._total(nearby)
