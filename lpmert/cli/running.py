@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TextIO
@@ -237,13 +236,19 @@ class WeightsOutput(Output):
         """Return weights [D] as text.
 
         JSON has all digits. Other forms have six decimals, or more if six would change the loss of the problem (without
-        a problem: the weights).
+        a problem: the weights, up to their scale where the form sets it).
         """
         import numpy as np
 
         from lpmert.formats import weights as forms
 
-        keeps = partial(np.array_equal, weights) if problem is None else forms.keeps_loss(problem, weights)
+        def same(written: FloatArray) -> bool:
+            if self.form in (NAMES, NUMBERS):
+                return np.array_equal(written, weights)
+            found, own = (one / np.abs(one).sum() for one in (written, weights))
+            return np.allclose(found, own, rtol=1e-14, atol=0.0)
+
+        keeps = same if problem is None else forms.keeps_loss(problem, weights)
         if self.form == JSON:
             return json.dumps(dict(zip(names, weights.tolist(), strict=True)), indent=2) + "\n"
         if self.form in forms.TOOLKITS:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from commands import COLUMNS, ended, json_of, precede, press_ctrl_c, python, run, succeeded
 from shared import ROOT
@@ -112,6 +113,17 @@ def test_weights_are_in_the_scale_that_is_asked_for_or_fixed_or_are_told_not_to_
     outcome = succeeded("solve", table, *COLUMNS, "--fix", "am=-1", "--scale", "am=1")
     assert "no positive factor brings am to 1" in outcome.stderr
     assert "-1.0000" in outcome.stdout
+
+
+def test_weights_of_no_problem_are_written_in_the_scale_that_their_form_sets(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("acoustic 0.3\nlm 0.9\n")
+    for form, path, start in (
+        *(("kaldi", None, "--inv-acoustic-scale="), ("icefall", None, "ngram_lm_scale="), ("numbers", None, "3.0+ ")),
+        ("update", str(tmp_path / "old"), "acoustic 0.8780487804878.*\nlm "),  # 1.2 in all
+    ):
+        text = running.WeightsOutput(weights_out=path, write=form).text(("acoustic", "lm"), np.array([3.0, 1.1]), None)
+        expected = {"numbers": 1.1, "update": 1.2 * 1.1 / 4.1}.get(form, 1.1 / 3)
+        assert float(re.match(f"{start}(.*)", text)[1]) == pytest.approx(expected, rel=1e-13)
 
 
 def test_the_log_says_where_several_jobs_are_of_no_use(table: Path) -> None:
