@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -591,10 +591,12 @@ def many_searches(
     on_stage: Callable[..., object] | None = None,
     *,
     proofs: bool = False,
+    partial: bool = False,
     **stops: Any,
 ) -> Iterator[Searches]:
     """Apply limits of time and memory, Ctrl-C and workers to a call that runs many searches.
 
+    partial: the call has a result wherever memory ends it; otherwise `DataError` is raised for what does not fit.
     Raises `MethodError` for a method that proves nothing where the call needs `proofs`.
     """
     solver, limits, seed = settings_of(method, time_limit, memory_limit, jobs, seed, backend, **stops)
@@ -603,7 +605,8 @@ def many_searches(
     interrupts, allowance = Interrupts(), Allowance(limits.memory_limit)
     deadline = Deadline(limits.time_limit, None, lambda: interrupts.pressed, allowance)
     searches = Searches(needs, solver, replace(limits, time_limit=None), seed, deadline, interrupts, on_stage)
-    with interrupts, deadline.running(), allowance.enforced(if_any=True), using_workers(backend, jobs):
+    enforced = nullcontext() if partial else allowance.enforced(if_any=True)
+    with interrupts, deadline.running(), enforced, using_workers(backend, jobs):
         yield searches
 
 

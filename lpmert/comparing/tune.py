@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import fsum, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from lpmert.comparing.cross_validation import (
     unseen,
 )
 from lpmert.errors import FloatArray
-from lpmert.limits import told
+from lpmert.limits import Allowance, told
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
 from lpmert.model.canonical import CallerWeights, Canonical
@@ -243,8 +244,11 @@ def tune(
     def report(stage: str, done: int, parts: int) -> None:  # what `on_stage` returns stops nothing
         told(on_stage, stage, done, parts)
 
-    with many_searches("tune needs", *settings, node_limit=node_limit, gap=gap, target=target) as searches:
-        problem, deadline = problem_of(divisible(nbest), metric, ties, region), searches.deadline
+    stops: dict[str, Any] = {"node_limit": node_limit, "gap": gap, "target": target}
+    with many_searches("tune needs", *settings, **stops, partial=True) as searches:
+        deadline = searches.deadline
+        with Allowance(memory_limit).enforced(if_any=True):
+            problem = problem_of(divisible(nbest), metric, ties, region)
         seed, split = searches.seed, Split.of(groups, nbest.n_lists, folds, searches.seed)
         judge = None if held_out is None else unseen(held_out, nbest, problem)
         fitted = fit(problem, seed, deadline.left, on_steps=partial(report, "average"))

@@ -595,7 +595,8 @@ def loop(
         raise RegionError("the region of a loop cannot have a cosine, which limits its steps; use bounds instead")
     first = named_weights(given_weights(weights))
     pool = Pool(equal_words)
-    with many_searches("a loop needs", method, time_limit, memory_limit, jobs, seed, "threads") as searches, heeding():
+    call = method, time_limit, memory_limit, jobs, seed, "threads"
+    with many_searches("a loop needs", *call, partial=True) as searches, heeding():
         if searches.method.remembers:
             raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {searches.method.name}")
         settings = {
