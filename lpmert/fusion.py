@@ -29,7 +29,6 @@ _FOLD_SECONDS = 10.0
 _DIGITS = range(3, 17)
 _PROVED = 1e-11  # gap up to which a score counts as proved best
 _SHOWN = 6
-
 OnStage = Callable[[str, int, int | None], object]
 
 

@@ -29,9 +29,7 @@ from lpmert.numeric.lists import first_best, varying_columns
 from lpmert.quoting import quoted
 from lpmert.result import Result, Status
 
-OnStage = Callable[[str, int, int | None], object]
-"""Gets a stage, how much of it is done, and of how much in all, `None` if unknown."""
-
+OnStage = Callable[[str, int, int | None], object]  # gets a stage, how much of it is done, and of how much if known
 logger = logging.getLogger(__name__)
 
 SELECTIONS = "selections"  # a tree that divides no weights but selections; the other kind is a tree over boxes
@@ -178,10 +176,7 @@ def refuse_cosine(region: Region | None) -> None:
 
 
 def certified_limits(region: Region | None, names: Sequence[str]) -> tuple[list[list[float]], list[list[Fraction]]]:
-    """Return the limits [k, D] and the equations [e, D] of a region.
-
-    Raises `MethodError` for a region that certificates do not cover.
-    """
+    """Return the limits [k, D] and equations [e, D] of a region; raises `MethodError` if none can be certified."""
     if region is None:
         return [], []
     refuse_cosine(region)

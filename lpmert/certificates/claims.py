@@ -78,10 +78,7 @@ class Claim:
         return (sums[0] > self.goal) - (sums[0] < self.goal)
 
     def set_bound(self, sums: Sums, bound: Fraction) -> None:
-        """Set the bound that is claimed; `sums` are those of the header, which only a ratio states.
-
-        Raises `CertificateError` if the sums do not suit the bound.
-        """
+        """Set the bound that is claimed; sums: those of the header with this loss, which only a ratio states."""
         if sums:
             raise CertificateError(f"the bound {bound} is not the loss of {sums!r:.60}")
         self.goal = bound / self.unit
@@ -99,10 +96,7 @@ class Claim:
         raise CertificateError("there are no prices where one sum tells the loss")
 
     def worth(self, values: Values, starts: IntArray) -> NDArray[np.object_]:  # noqa: ARG002
-        """Return the worth [K, m] of hypotheses with values [m]: the integers that the tree sums.
-
-        starts: where each list begins.
-        """
+        """Return the worth [K, m], which the tree sums, of hypotheses with values [m]; starts: of the lists."""
         return np.array(values, dtype=object).T
 
 

@@ -101,10 +101,7 @@ class CertificateReader:
 
     @contextmanager
     def checking(self, time_limit: float | None, memory_limit: int | None) -> Iterator[None]:
-        """Apply limits to a check, and put the file and the line in front of the messages of its errors.
-
-        Raises `MethodError` for invalid limits.
-        """
+        """Apply limits to a check, and put the file and the line in front of the messages of its errors."""
         if time_limit is not None or memory_limit is not None:
             from lpmert.values import checked_limits
 
@@ -207,10 +204,7 @@ def depth_first(roots: Iterator[Node], visit: Callable[[Node], Iterator[Node]]) 
 
 
 def agreeing(*claims: tuple[str, object, object]) -> None:
-    """Raise `CertificateError` unless the certificate's value and the caller's are equal in every claim.
-
-    claims: name, value in the certificate, value here.
-    """
+    """Raise `CertificateError` unless claims, each a name, the certificate's value and the one here, all agree."""
     for name, stated, here in claims:
         if stated != here:
             raise CertificateError(f"{name}: {stated} in the certificate, {here} here")

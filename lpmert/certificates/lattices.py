@@ -157,10 +157,7 @@ def _ways(
     coordinates: Coordinates,
     on_cone: Callable[[], object],
 ) -> set[Way]:
-    """Return the paths of a lattice that may win: in cones that cover the region, all that no other path beats (L1).
-
-    on_cone: called for each cone.
-    """
+    """Return the paths of a lattice that may win: in cones that cover the region, all that no other path beats (L1)."""
     graph, width = graphs.graph(number), len(coordinates.free)
     rows = np.array(coordinates.rows(graph, graphs.units), dtype=object)
     sizes = [max(1, size).bit_length() for size in np.abs(rows).sum(axis=0).tolist()]

@@ -20,7 +20,7 @@ from lpmert.limits import checked, checkpoint
 from lpmert.model.arrays import MAGNITUDE_LIMIT
 from lpmert.model.nbest import NBest
 from lpmert.numeric import rational
-from lpmert.numeric.rational import in_decimals
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL, in_decimals
 
 Whole = NDArray[np.object_]  # a vector or matrix of Python's integers
 _MOST_BITS = 900  # bits of the largest entry of a ray, well within the range of doubles
@@ -110,8 +110,6 @@ def basis_of(equations: Equations, n_features: int) -> tuple[Whole, list[int]]:
 
 ROW_BYTES = 700  # memory that a hypothesis takes at least; measured with three features
 
-_EPSILON = float(np.finfo(np.float64).eps)
-_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 _EXACT_INTEGERS = 2.0**51  # doubles hold sums and differences of integers up to this exactly
 
 _LARGEST_COST = 1 << 61
@@ -196,7 +194,7 @@ class ProofLists:
             raise CertificateError("scores at a ray are beyond the range of double precision")
         if largest.sum() < np.ldexp(_EXACT_INTEGERS, -self.bits):
             return np.zeros(len(points))
-        return 4.0 * (sum(points.shape) + 4) * (_EPSILON * largest + _SMALLEST_NORMAL)
+        return 4.0 * (sum(points.shape) + 4) * (EPSILON * largest + SMALLEST_NORMAL)
 
     def attained(self, weights: Sequence[float]) -> list[int]:
         """Return the sums of decoding with weights [D]; those that equations set follow from the others.

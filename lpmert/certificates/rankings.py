@@ -95,31 +95,29 @@ def verify(
     """
     reader = CertificateReader(certificate, on_line)
     with reader.checking(time_limit, memory_limit):
-        return _verified(reader, lists, metric)
-
-
-def _verified(reader: CertificateReader, lists: Judged, metric: str | None) -> VerifiedRanking:
-    header = reader.header(RankingHeader)
-    agreeing(
-        ("metric", header.ranking, metric or header.ranking),
-        ("features", list(header.weights), list(lists.names)),
-        ("features of the tree", list(header.exponents), list(lists.names)),
-        ("fingerprint of the documents", header.fingerprint, lists.fingerprint),
-    )
-    if header.nonnegative and min(header.weights.values()) < 0:
-        raise CertificateError("a weight is negative, but the claim is about weights that are not")
-    try:
-        measure = Measure(lists, RankingMetric.of(header.ranking))
-    except (MetricError, DataError) as error:
-        raise CertificateError(str(error)) from error
-    reached = measure.reached(header.weights)
-    if reached < header.score:
-        raise CertificateError(f"the weights reach {float(reached):.10g}, not {float(header.score):.10g}")
-    largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
-    if largest > header.bound:
-        raise CertificateError(f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}")
-    claims = {**vars(header), "score": reached}
-    return VerifiedRanking(**claims, queries=measure.parts.n_queries, records=reader.line - 2)
+        header = reader.header(RankingHeader)
+        agreeing(
+            ("metric", header.ranking, metric or header.ranking),
+            ("features", list(header.weights), list(lists.names)),
+            ("features of the tree", list(header.exponents), list(lists.names)),
+            ("fingerprint of the documents", header.fingerprint, lists.fingerprint),
+        )
+        if header.nonnegative and min(header.weights.values()) < 0:
+            raise CertificateError("a weight is negative, but the claim is about weights that are not")
+        try:
+            measure = Measure(lists, RankingMetric.of(header.ranking))
+        except (MetricError, DataError) as error:
+            raise CertificateError(str(error)) from error
+        reached = measure.reached(header.weights)
+        if reached < header.score:
+            raise CertificateError(f"the weights reach {float(reached):.10g}, not {float(header.score):.10g}")
+        largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
+        if largest > header.bound:
+            raise CertificateError(
+                f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}"
+            )
+        claims = {**vars(header), "score": reached}
+        return VerifiedRanking(**claims, queries=measure.parts.n_queries, records=reader.line - 2)
 
 
 class Measure:
@@ -138,11 +136,9 @@ class Measure:
         (factors,), features, total = to_integers([[*weights.values()]]), in_decimals(self.lists.features), 0
         for query in self.parts.factors:
             begin, end = self.lists.offsets[query : query + 2].tolist()
-            scores = [dot(factors, row) for row in to_integers(features[begin:end])]
-            levels = self.parts.levels[begin:end].tolist()
-            order = sorted(range(end - begin), key=lambda d, levels=levels, scores=scores: (-scores[d], levels[d]))
-            ranked = enumerate(order[: self.k])
-            total += self.worth(query, [(place, levels[d]) for place, d in ranked if levels[d]], 0)
+            behind = [-dot(factors, row) for row in to_integers(features[begin:end])]
+            ranked = sorted(zip(behind, self.parts.levels[begin:end].tolist(), strict=True))[: self.k]
+            total += self.worth(query, [(place, level) for place, (_, level) in enumerate(ranked) if level], 0)
             checkpoint()
         return Fraction(total, self.parts.n_queries * _ONE**2)
 

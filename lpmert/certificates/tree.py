@@ -171,10 +171,7 @@ class Undercut(Exception):
 
 
 def grow_selections(lists: ProofLists, root: Node, feasible: Feasibility, add: Callable[[Record], None]) -> None:
-    """Add the records of the tree over selections below a node; `feasible` answers for the weights of its box.
-
-    Raises `Undercut` if an attainable selection undercuts the claim.
-    """
+    """Add the records of the tree over selections below a node, as `grow_boxes`; feasible: for weights of its box."""
 
     def grow(state: tuple[Node, list[Choices]]) -> Iterator[tuple[Node, list[Choices]]]:
         checkpoint()

@@ -242,10 +242,7 @@ def may_undercut(lists: ProofLists, low: Sequence[int], high: Sequence[int]) -> 
 
 
 def _without(lists: ProofLists, node: Node, met: list[Core], entries: list[Any]) -> Node:
-    """Return a node without the hypotheses that entries exclude, each by a core of it and of choices made.
-
-    Adds these cores to `met`.
-    """
+    """Return a node without the hypotheses that entries exclude, each by a core, added to `met`, with choices made."""
     rows = set(node.rows.tolist())
     for entry in entries:
         number, hypothesis = integers(typed(entry, list)[:2], 2)
@@ -310,10 +307,7 @@ def _checked(lists: ProofLists, node: Node, entries: list[Any], assumed: Mapping
 
 
 def check_tree(reader: CertificateReader, lists: ProofLists) -> float:
-    """Check a whole tree; return by how much its least bound exceeds the target, infinite if nothing can be attained.
-
-    The claim of the lists must have its bound. Raises `CertificateError` if the tree does not prove it (T1).
-    """
+    """Check a whole tree (T1); return by how much its least bound exceeds the target, as of `check_node`."""
     least = inf
     lists.weigh()
 
@@ -432,57 +426,56 @@ def verify(
     """
     reader = CertificateReader(certificate, on_line)
     with reader.checking(time_limit, memory_limit):
-        return _verified(reader, nbest, metric, ties, second)
+        header: Header = reader.header()
+        asked: Any = metric  # on texts for lattices, on statistics for lists
+        if not isinstance(nbest, NBest):
+            if header.at_most or header.budget:
+                raise CertificateError("it is about N-best lists, not about lattices")
+            from lpmert.certificates.lattices import claimed_lists  # lists do without its imports
 
-
-def _verified(reader: CertificateReader, nbest: NBest | WordGraphs, metric: Any, ties: str, second: Any) -> Verified:
-    header: Header = reader.header()
-    if not isinstance(nbest, NBest):
-        if header.at_most or header.budget:
-            raise CertificateError("it is about N-best lists, not about lattices")
-        from lpmert.certificates.lattices import claimed_lists  # lists do without its imports
-
-        nbest, metric = claimed_lists(nbest, metric, header)
-    measure = metric_of(metric, nbest.statistic_names)
-    check_statistics(measure, nbest.statistics, nbest.offsets)
-    ties = "worst" if header.at_most and ties == "first" else ties
-    claim = claim_of(measure, nbest, ties, header.budget, second)
-    agreeing(
-        ("metric", header.metric, measure.signature),
-        ("rule for ties", header.ties, ties),
-        ("features", list(header.weights), list(nbest.names)),
-        ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
-    )
-    # The weights are in the region, and decode to the loss without ties.
-    unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
-    limits, equations = with_zeros(header, unused)
-    _, zeros = zeros_of(header, nbest) if header.at_most else (0, iter(()))
-    lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
-    check_equations(header.equations, list(header.weights.values()))
-    sums = lists.attained(list(header.weights.values()))
-    loss = claim.loss(sums)
-    if loss != header.loss:
-        raise CertificateError(f"the weights lose {loss}, not {header.loss}")
-    # The bound is at most the loss, and equal to it exactly if the claim compares them as equal.
-    claim.set_bound(header.sums, header.bound)
-    if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
-        raise CertificateError(f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell")
-    if (header.at_most or header.budget) and header.bound != loss:
-        raise CertificateError(f"with a limit on features, or a budget, the bound is the loss, not {header.bound}")
-    # No weights undercut the bound: by one tree, or by one for each set of features (G9).
-    for zero in zeros:
-        opening = reader.record()
-        exponents = typed(opening.get("exponents"), dict)
-        if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
-            raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
-        check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
-    if not header.at_most:
-        least = check_tree(reader, lists)
-        least_sum = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
-        if not header.budget and not claim.is_tight(least_sum):
-            raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
-    reader.end()
-    return Verified(**vars(header), records=reader.line - 2)
+            nbest, asked = claimed_lists(nbest, asked, header)
+        measure = metric_of(asked, nbest.statistic_names)
+        check_statistics(measure, nbest.statistics, nbest.offsets)
+        ties = "worst" if header.at_most and ties == "first" else ties
+        claim = claim_of(measure, nbest, ties, header.budget, second)
+        agreeing(
+            ("metric", header.metric, measure.signature),
+            ("rule for ties", header.ties, ties),
+            ("features", list(header.weights), list(nbest.names)),
+            ("fingerprint of the lists", header.fingerprint, nbest.fingerprint),
+        )
+        # The weights are in the region, and decode to the loss without ties.
+        unused = [name for name, weight in header.weights.items() if header.at_most and not weight]
+        limits, equations = with_zeros(header, unused)
+        _, zeros = zeros_of(header, nbest) if header.at_most else (0, iter(()))
+        lists = ProofLists(nbest, claim, ties, header.exponents, limits, equations)
+        check_equations(header.equations, list(header.weights.values()))
+        sums = lists.attained(list(header.weights.values()))
+        loss = claim.loss(sums)
+        if loss != header.loss:
+            raise CertificateError(f"the weights lose {loss}, not {header.loss}")
+        # The bound is at most the loss, and equal to it exactly if the claim compares them as equal.
+        claim.set_bound(header.sums, header.bound)
+        if header.bound > loss or (header.bound == loss) != (claim.compared(sums) == 0):
+            raise CertificateError(
+                f"the weights lose {loss}, less than the bound {header.bound}, or too near it to tell"
+            )
+        if (header.at_most or header.budget) and header.bound != loss:
+            raise CertificateError(f"with a limit on features, or a budget, the bound is the loss, not {header.bound}")
+        # No weights undercut the bound: by one tree, or by one for each set of features (G9).
+        for zero in zeros:
+            opening = reader.record()
+            exponents = typed(opening.get("exponents"), dict)
+            if len(opening) != 1 or {*map(type, exponents.values())} - {int}:
+                raise CertificateError(f"the exponents of a tree expected, not {opening!r:.40}")
+            check_tree(reader, ProofLists(nbest, claim, ties, exponents, *with_zeros(header, zero)))
+        if not header.at_most:
+            least = check_tree(reader, lists)
+            least_sum = least if claim.several or least == inf else lists.sums([lists.target + int(least)])[0]
+            if not header.budget and not claim.is_tight(least_sum):
+                raise CertificateError(f"the bound {header.bound} is lower than what the tree proves")
+        reader.end()
+        return Verified(**vars(header), records=reader.line - 2)
 
 
 def zeros_of(header: Header, nbest: NBest) -> tuple[int, Iterator[list[str]]]:

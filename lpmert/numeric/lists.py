@@ -86,10 +86,7 @@ def take_rows(offsets: IntArray, rows: IntArray) -> IntArray:
 
 
 def informative_rows(values: FloatArray | IntArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the rows of the lists whose hypotheses differ in values [M] or [M, K], and their new offsets.
-
-    The other lists add a constant whatever the weights.
-    """
+    """Return the rows of the lists whose hypotheses differ in values [M] or [M, K], and their new offsets."""
     differs = np.maximum.reduceat(values, offsets[:-1]) != np.minimum.reduceat(values, offsets[:-1])
     return rows_of_lists(offsets, np.flatnonzero(differs if differs.ndim == 1 else differs.any(axis=1)))
 

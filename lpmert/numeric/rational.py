@@ -30,10 +30,7 @@ _FINE_BITS = 900  # of the integers that stand for weights in `rounded_inside`: 
 
 
 def to_integers(matrix: ArrayLike) -> list[list[int]]:
-    """Return a float matrix [R, D] times one common power of two, as exact integers.
-
-    Raises `ValueError` for entries that are not finite.
-    """
+    """Return a float matrix [R, D] times one power of two, as integers; raises `ValueError` unless it is finite."""
     numbers = np.asarray(matrix, dtype=np.float64)
     flat, bits = _whole(numbers), 0
     for entry in checked(flat, 1 << 16):
@@ -45,10 +42,7 @@ def to_integers(matrix: ArrayLike) -> list[list[int]]:
 
 
 def difference_rows(chosen: FloatArray, other: FloatArray) -> list[list[int]]:
-    """Return the exact rows chosen - other for float matrices [R, D], each up to a positive factor.
-
-    Each row is divided by its greatest common divisor.
-    """
+    """Return the exact rows chosen - other for float matrices [R, D], each divided by its greatest common divisor."""
     pairs = (_whole(np.array(pair)) for pair in zip(chosen, other, strict=True))
     halves = ((pair[: len(pair) // 2], pair[len(pair) // 2 :]) for pair in pairs)
     return [reduced([a - b for a, b in zip(*half, strict=True)]) for half in halves]
