@@ -58,7 +58,7 @@ def read(path: Path, quick: Callable[..., object], monkeypatch: pytest.MonkeyPat
     options = {"features": ["a_0"] if path.suffix == ".moses" else ["a"]}
     options |= {} if path.suffix == ".moses" else {"segment": "list", "loss": "errors", "text": "text"}
     with monkeypatch.context() as context:
-        context.setattr(files, "_BLOCK_BYTES", 256)
+        context.setattr(files, "BLOCK_BYTES", 256)
         context.setattr(reading, "read_alike", quick)
         try:
             found = lpmert.read(path, path.suffix[1:], **options)
@@ -139,7 +139,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 def test_words_stay_as_written(segment: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.tsv"
     path.write_bytes(content("tsv", [(f"00{number // 3}", "1") for number in range(60)], "x"))
-    monkeypatch.setattr(files, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 64)
     found = lpmert.read(path, segment=segment, features="a", loss="errors", text=text)
     assert found.features[:, 0].tolist() == [number // 3 for number in range(60)]
     assert list(found.list_ids) == [f"{'u' if segment == 'list' else '00'}{number}" for number in range(20)]
