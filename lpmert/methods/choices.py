@@ -2,10 +2,13 @@
 
 The search is depth first, and branches by the choices of one list at a time. The dual bound of a node adds the cost of
 the decided choices and, for each undecided list, of its cheapest hypothesis that is attainable together with the
-decided choices. Disjoint cores among these cheapest choices raise the bound. For a ratio metric (corpus BLEU, chrF) the
-bound is that of a linear minorant on the box of the sums that are still possible. The compiled core runs all this
+decided choices. Disjoint cores among these cheapest choices raise the bound. The compiled core runs all this
 (`core/choices.hpp`); where rounding hides whether choices are attainable together, `LinOptimizer` decides exactly. A
 long search submits units to workers: batches of open nodes.
+
+For a ratio metric (corpus BLEU, chrF), searches compare heights, a monotone function of the loss, as whole numbers of
+units, rounded down for bounds and up for cut-offs. Linear functions of the summed statistics, the minorants, bound the
+height on the box of the sums that are still possible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loss of weights: decoding with ties found and broken in exact arithmetic."""
+"""The canonical form of a problem, which is all that a search takes, the way back, and decoding with exact ties."""
 
 from __future__ import annotations
 

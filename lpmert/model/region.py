@@ -1,7 +1,7 @@
 """Where weights may lie: signs, boxes, fixed weights, linear limits, a fixed sum, and a cone around given weights.
 
 A positive factor of the weights changes no choice, so every region is a cone: limits other than signs are relative to a
-reference, which is a fixed weight other than 0 or a fixed sum.
+reference, which is a fixed weight other than 0 or a fixed sum. Equations on the weights reduce the dimension.
 """
 
 from __future__ import annotations
