@@ -124,11 +124,7 @@ def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tu
 
 
 def cones_of(lists: SortedLists, box: Fields, survivors: Survivors) -> list[Fields]:
-    """Return cones over the corners of a box that cover it, with its survivors.
-
-    If many boundaries meet in a corner, halving the box does not separate them, but cones do. Conflicts charged in the
-    box are charged again in every cone.
-    """
+    """Return cones over the corners of a box that cover it, with its survivors; each charges conflicts anew."""
     cones = cones_of_box(box["centre"], _diagonal(lists, survivors, box["radius"]))
     rays, which = np.unique(cones.reshape(-1, len(box["centre"])), axis=0, return_inverse=True)
     scores, errors = _scores_at(rays, lists.rows[survivors.ids], lists.spread)
@@ -326,10 +322,7 @@ class CellsTask:
 def explore(
     task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, spread: int | None
 ) -> Answer:
-    """Explore a batch of nodes, the first node first, below the cost of the incumbent, weights [D].
-
-    budget: amount of work. spread: see `NodeSearch.explore`.
-    """
+    """Explore a batch of nodes, the first node first, below the cost of weights [D]; see `NodeSearch.explore`."""
     search = task.search(weights)
     for node in reversed(nodes):
         search.load(node)

@@ -168,11 +168,7 @@ CanonicalWeights = NewType("CanonicalWeights", FloatArray)  # weights [d] for th
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """From weights of a search to weights of the caller, and back.
-
-    columns [d]: those of the reduced features that are left; scales [d]: the powers of two by which they were
-    multiplied; reduction: from the features as given to the reduced ones.
-    """
+    """Between weights of a search and the caller's: columns [d] of the reduced features, times scales [d]."""
 
     columns: IntArray
     scales: FloatArray
@@ -202,11 +198,7 @@ LOSS_UNIT = 2.0**-56
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """The statistics [m, K] of a metric that is not additive, and the constant [K] that lists left out add.
-
-    attained: returns the exact loss of weights [d]; `None` outside the region, and if a tie between unequal statistics
-    decides it.
-    """
+    """Statistics [m, K] of a metric that is not additive, the constant [K] of lists left out, and the exact loss."""
 
     metric: Metric
     statistics: FloatArray
@@ -415,11 +407,7 @@ class Canonical:
         return self.with_values(values, more).take(rows, offsets), rows
 
     def part(self, lists: IntArray) -> tuple[Canonical, IntArray]:
-        """Return some of the lists, with only the columns that vary within them, and these columns.
-
-        Other lists count as cost 0; limits that involve other columns are left out. If features are rounded, all
-        columns are kept.
-        """
+        """Return some lists, with their varying columns, all if rounded, and limits on these; and these columns."""
         part = self.take(*rows_of_lists(self.offsets, lists))
         columns = part.varying if self.rounding is None else np.arange(self.n_features)
         inside = np.asarray(~np.delete(self.limits, columns, axis=1).any(axis=1))
@@ -481,10 +469,7 @@ def _middle(form: Canonical) -> FloatArray | None:
 
 
 def _even_scales(rows: FloatArray) -> FloatArray:
-    """Return powers of two [d] for the columns of rows [k, d] that bring the numbers of each row to about one size.
-
-    Rows and columns are divided in turn by the geometric mean of their nonzero numbers.
-    """
+    """Return powers of two [d], by geometric means, for columns that bring rows [k, d] to about one size."""
     nonzero = rows != 0.0
     logs = np.log2(np.abs(rows), out=np.zeros(rows.shape), where=nonzero)
     scales = np.zeros(rows.shape[1])

@@ -87,10 +87,7 @@ def greatest_total(n_limits: int) -> int:
 
 
 def fixed_point(losses: FloatArray, offsets: IntArray, n_limits: int = 0) -> Costs:
-    """Return losses [M] as integers, so that sums are exact and do not depend on their order.
-
-    64 bits have room for the costs of so many limits. Raises `DataError` if the sum of the losses overflows.
-    """
+    """Return losses [M] as integers, with room for costs of limits; raises `DataError` if their sum overflows."""
     with np.errstate(over="ignore"):  # an infinite sum is refused below
         spread = np.maximum.reduceat(losses, offsets[:-1]) - np.minimum.reduceat(losses, offsets[:-1])
         reach = float(np.sum(spread)) + float(np.abs(losses).max(initial=0.0))
@@ -190,11 +187,7 @@ def column_scales(features: FloatArray, offsets: IntArray, unit: float = 1.0) ->
 
 
 def scaled_limits(limits: FloatArray, scales: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return limits [k, d] with columns multiplied by scales [d] and rows by factors [k], and these factors.
-
-    All are powers of two. A factor does not change a limit; it makes it about as large as the features, so that it is
-    distinguished from a tie as well as they are.
-    """
+    """Return limits [k, d] with columns times scales [d] and rows times powers of two [k], about 1, and these."""
     limits = times(limits, scales)
     factors = np.ldexp(1.0, -np.frexp(np.abs(limits).max(axis=1, initial=0.0))[1])
     return np.ascontiguousarray(times(limits.T, factors).T), factors

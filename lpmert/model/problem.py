@@ -70,11 +70,7 @@ class Distinct(NamedTuple):
 
 
 class BaseProblem:
-    """The common part of problems on lists and on lattices: the region, and the caller's weights.
-
-    names [D]: of the features. setting: a part of the signature. canonical: the input of a search; coordinates: from
-    its weights to the caller's.
-    """
+    """The common part of problems on lists and lattices: region, canonical form, coordinates of its weights."""
 
     setting: str
     metric: Metric
@@ -260,11 +256,7 @@ class Problem(BaseProblem):
 
     @property
     def dearest(self) -> int:
-        """The greatest cost, in canonical form, of a selection within the limits; all other selections cost more.
-
-        Not for problems with a cap. Costs of the lists of limits do not tell it, because these may be merged with
-        parallel lists.
-        """
+        """The greatest cost, in canonical form, of a selection within the limits; not for problems with a cap."""
         if self._costs is None:
             raise MethodError(f"metric {quoted(self.metric.name)} is not additive; only sums have a dearest selection")
         most = np.maximum.reduceat(self._costs.costs, self._evaluator.offsets[:-1]).sum()

@@ -166,10 +166,7 @@ Sum = tuple[FloatArray, float | None, float | None, str]
 
 
 def limits_of(region: Region, names: Sequence[str]) -> RegionCone:
-    """Return a region as a cone over the features of these names.
-
-    Raises `RegionError` for unknown features, obvious contradictions, and limits without a reference.
-    """
+    """Return a region as a cone over these features; raises `RegionError`, as for limits without a reference."""
     fixed = {name: _number(value, f"the fixed weight of {quoted(name)}") for name, value in region.fixed.items()}
     sums: list[Sum] = [(_vector({name: 1.0}, names, "fixed weights"), end, end, name) for name, end in fixed.items()]
     if region.total is not None:
@@ -339,10 +336,7 @@ class Reduction:
         return all(rational.dot(whole, row) > 0 for row in self.exact_rows)
 
     def distances(self, weights: FloatArray) -> dict[str, float]:
-        """Return how far weights [D] lie inside each limit of the region, and above its cosine, if any.
-
-        Distances are Euclidean, in the scale of the weights given; negative outside.
-        """
+        """Return how far weights [D] lie inside each limit, Euclidean, and above the cosine; negative outside."""
         rows, cap = self.given.rows, self.given.cap
         inside = rows @ weights / np.linalg.norm(rows, axis=1)
         found = dict(zip(self.given.labels, inside.tolist(), strict=True))

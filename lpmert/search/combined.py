@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from lpmert.errors import FloatArray
+from lpmert.errors import FloatArray, IntArray
 from lpmert.model.canonical import Canonical, CanonicalWeights
 from lpmert.model.presolve import whole_fractions
 from lpmert.numeric.lists import least_costs
@@ -218,17 +218,10 @@ class FractionSearch(Combined):
         totals = canonical.totals
         fraction: Any = totals.fraction
         super().__init__(incumbent)
-        self._canonical = canonical
-        self._start = start
-        self._numerators, self._denominators, self._more_numerator, self._more_denominator = whole_fractions(
-            totals.statistics,
-            totals.constant,
-            fraction.above.tolist(),
-            fraction.below.tolist(),
-            canonical.offsets,
-            len(canonical.limits),
-        )
-        starts = canonical.offsets[:-1]
+        self._canonical, self._start = canonical, start
+        counts = totals.statistics, totals.constant, fraction.above.tolist(), fraction.below.tolist()
+        whole = whole_fractions(*counts, canonical.offsets, len(canonical.limits))
+        self._numerators, self._denominators, self._more_numerator, self._more_denominator = whole
         self._least_denominator = self._more_denominator  # the least denominator within each list is 0
         self._inner: Search | None = None
         self._examined_cost = 0
@@ -236,7 +229,7 @@ class FractionSearch(Combined):
         self._proves = True
         loss = totals.attained(incumbent.weights)
         if loss is None:  # the weights have ties: no loss exceeds the largest numerator over the least denominator
-            largest = int(np.maximum.reduceat(self._numerators, starts).sum()) + self._more_numerator
+            largest = int(np.maximum.reduceat(self._numerators, canonical.offsets[:-1]).sum()) + self._more_numerator
             loss = max(1, -(-largest // max(1, self._least_denominator)))
         self._set_incumbent(Fraction(loss), incumbent.weights, incumbent.source)
         self._bound = canonical.cost_of_loss(self._oracle_bound())
@@ -247,13 +240,18 @@ class FractionSearch(Combined):
         self.incumbent.cost = self._canonical.cost_of_loss(loss)
         self.incumbent.weights, self.incumbent.source = weights, source
 
+    def _sums_at(self, loss: Fraction) -> tuple[IntArray, int]:
+        """Return costs [m], the least of every list 0, and a constant; sums are 0 at this loss, less at lower ones."""
+        p, q = loss.numerator, loss.denominator
+        costs, least = least_costs(q * self._numerators - p * self._denominators, self._canonical.offsets)
+        return costs, least + q * self._more_numerator - p * self._more_denominator
+
     def _oracle_bound(self) -> Fraction:
         """Return the least fraction of any selection, attainable or not, or the incumbent's loss if that is lower."""
         offsets, loss = self._canonical.offsets, self._incumbent_loss
         while True:
-            p, q = loss.numerator, loss.denominator
-            costs, least = least_costs(q * self._numerators - p * self._denominators, offsets)
-            if least + q * self._more_numerator - p * self._more_denominator >= 0:
+            costs, least = self._sums_at(loss)
+            if least >= 0:
                 # A selection with a denominator of 0 has loss 1.
                 return min(loss, Fraction(1)) if self._least_denominator == 0 else loss
             free = np.flatnonzero(costs == 0)
@@ -294,14 +292,9 @@ class FractionSearch(Combined):
         if self._inner is not None:
             self._retire(self._inner)
             self._inner = None
-        if self._zero_denominator:
-            raw, more, goal = self._denominators, self._more_denominator, 1
-        else:  # a selection with the target loss has the sum 0, one with a lower loss a negative sum
-            p, q = self._target.numerator, self._target.denominator
-            raw, goal = q * self._numerators - p * self._denominators, 0
-            more = q * self._more_numerator - p * self._more_denominator
-        costs, least = least_costs(raw, self._canonical.offsets)
-        self._goal_cost = goal - more - least
+        zero = self._zero_denominator
+        costs, more = (self._denominators, self._more_denominator) if zero else self._sums_at(self._target)
+        self._goal_cost = int(zero) - more
         section = self._canonical.with_costs(costs)
         if first is None:
             # Searches rely on the incumbent's cost being a multiple of the granularity, as those of selections are.

@@ -103,10 +103,7 @@ class Checkpoint:
 
 @contextmanager
 def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]]) -> Iterator[Checkpoint]:
-    """Yield the checkpoint of a search, and keep its file locked while the block runs.
-
-    Raises `DataError` as `state_in`, and if another search holds the file; `MethodError` if the path is none.
-    """
+    """Yield the checkpoint of a search with its file locked; raises `DataError` as `state_in`, `MethodError`."""
     if file is None:
         yield Checkpoint()
         return
@@ -119,10 +116,7 @@ def opened(file: CheckpointFile | None, identity: Callable[[], Mapping[str, str]
 
 
 def state_in(path: Path, identity: Mapping[str, str], *, resume: bool) -> State | None:
-    """Return the state to resume from, if there is one.
-
-    Raises `DataError` if the file belongs to another search or is damaged, or if it exists but `resume` is unset.
-    """
+    """Return the state to resume from, if any; raises `DataError` for files of other searches or damaged ones."""
     if not path.exists():
         if resume:
             logger.warning("%s: there is no checkpoint yet; the search begins anew", path)

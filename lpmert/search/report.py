@@ -196,10 +196,7 @@ class Ending:
 
 
 def result_of(problem: AnyProblem, ending: Ending, initial: CallerWeights | None = None) -> Result:
-    """Return the result of a search: the evaluation of its weights, and what it proved.
-
-    initial [D]: the caller's initial weights. On lists, a method that minimises keeps them unless others are better.
-    """
+    """Return the result of a search; methods that minimise on lists keep initial weights [D] if none are better."""
     if isinstance(problem, LatticeProblem):
         result = _on_lattices(problem, ending)
     else:
@@ -269,11 +266,7 @@ def _result(
     doubtful: bool,
     unseen: float = 0.0,
 ) -> Result:
-    """Return the part of a result that lists and lattices have in common.
-
-    doubtful: whether weights [D] may not have the loss that the search claims. unseen: by how much losses can differ
-    without a difference in fixed point.
-    """
+    """Return the common part of results; doubtful: the loss may differ; unseen: by how much beyond fixed point."""
     loss, status, lower = evaluation.loss, ending.status, None
     if ending.lower_bound is not None:
         if status is Status.OPTIMAL and (doubtful or problem.inexact):
