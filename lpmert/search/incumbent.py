@@ -313,7 +313,7 @@ def first_on_lattices(problem: LatticeProblem, seed: int, initial: CanonicalWeig
     try_weights(start_weights(form, None), "L")
     if initial is not None:
         try_weights(initial, "I")
-    middles = []
+    middles: list[FloatArray] = []
     with heeding(), suppress(OutOfTime):
         middles += (rays.sum(axis=0) for rays in islice(cones_of_region(form.limits, form.cap), _FIRST_CONES))
     for middle in middles:
