@@ -85,13 +85,12 @@ class Space:
             high = float(np.min(crossing, where=slope < 0, initial=high))
         if cap is not None:
             unit, square = cap.unit, cap.cosine**2
-            along, start = float(unit @ direction), float(unit @ weights)
+
+            def product(x: FloatArray, y: FloatArray) -> float:
+                return float(unit @ x) * float(unit @ y) - square * float(x @ y)
+
             roots = np.roots(
-                [
-                    along**2 - square * float(direction @ direction),
-                    2 * (along * start - square * float(weights @ direction)),
-                    start**2 - square * float(weights @ weights),
-                ]
+                [product(direction, direction), 2 * product(direction, weights), product(weights, weights)]
             )
             real = roots[np.isreal(roots)].real
             low = max(low, float(real.max(where=real < 0, initial=-inf)))

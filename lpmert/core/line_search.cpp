@@ -197,7 +197,7 @@ std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const do
         if (late(a) != late(b)) return late(b);
         return turn(vertex(a.leaving), vertex(a.entering), vertex(b.leaving), vertex(b.entering)) > 0;
     };
-    std::vector<Edge> edges, left;
+    std::vector<Edge> edges;
     Envelope envelope;
     Indices start, leaving, entering, ends;
     for (Index s = 0; s + 1 < offsets.size(); ++s) {
@@ -206,11 +206,9 @@ std::tuple<Indices, Indices, Indices, Indices> critical_directions(Span<const do
         const Extremes found = find_extremes(points.xs, points.ys, n);
         const auto add = [&](Row a, Row b) { edges.push_back({begin + a, begin + b}); };
         start.push_back(begin + found.bottom_left);
-        left.clear();
         if (found.bottom_left != found.bottom_right) add(found.bottom_left, found.bottom_right);
-        envelope.corners(points, n, found, true, add, [&](Row a, Row b) { left.push_back({begin + a, begin + b}); });
         if (found.top_right != found.top_left) add(found.top_right, found.top_left);
-        edges.insert(edges.end(), left.begin(), left.end());
+        envelope.corners(points, n, found, true, add, add);
     }
     std::stable_sort(edges.begin(), edges.end(), before);
     for (std::size_t e = 0; e < edges.size(); ++e) {

@@ -147,9 +147,12 @@ class Sweep {
         events.clear();
     }
     void choose(Index row) { loss.choose(row); }
-    void add(double at, Index leaving, Index entering) {
-        const Change change = loss.change(leaving, entering);
-        if (Loss::matters(change)) events.push_back({at, change});
+    // A function that adds an event of the list that begins at this row.
+    auto of_list(Index begin) {
+        return [this, begin](double at, Index leaving, Index entering) {
+            const Change change = loss.change(begin + leaving, begin + entering);
+            if (Loss::matters(change)) events.push_back({at, change});
+        };
     }
     Level level() const { return loss.level(); }
 
@@ -280,7 +283,14 @@ class LineSearch : public Lines {
         for (Index s = 0; s < n_lists(); ++s) tops.push_back(intercepts[best(intercepts, s)]);
         std::tuple<Index, Level, double> best{-1, {}, 0.0};
         for (const Index d : coordinates) {
-            const auto [level, at] = coordinate_step(d, ranges[d][0], ranges[d][1], scale);
+            const RoundedPoints points{intercepts.data(), columns[d].data()};
+            const Span<const Row> order = Span<const Row>(orders).part(d * n_rows(), (d + 1) * n_rows());
+            right.clear();
+            for (Index s = 0; s < n_lists(); ++s)
+                envelope.sorted_upper(
+                    points, order.part(offsets[s], offsets[s + 1]), tops[s], [&](Row row) { right.choose(row); },
+                    right.of_list(0));
+            const auto [level, at] = right.best(ranges[d][0], ranges[d][1], scale);
             if (std::get<0>(best) < 0 || level < std::get<1>(best)) best = {d, level, at};
         }
         return best;
@@ -293,8 +303,7 @@ class LineSearch : public Lines {
             const Index begin = offsets[s];
             envelope.upper(
                 {intercepts.data() + begin, slopes.data() + begin}, offsets[s + 1] - begin,
-                [&](Row i) { right.choose(begin + i); },
-                [&](double t, Row a, Row b) { right.add(t, begin + a, begin + b); });
+                [&](Row row) { right.choose(begin + row); }, right.of_list(begin));
         }
         return right.best(low, high, scale, widest);
     }
@@ -311,10 +320,7 @@ class LineSearch : public Lines {
             const Extremes extremes = find_extremes(points.xs, points.ys, n);
             right.choose(begin + extremes.bottom_right);
             left.choose(begin + extremes.top_left);
-            const auto into = [begin](Sweep<Loss>& sweep) {
-                return [&sweep, begin](double at, Row a, Row b) { sweep.add(at, begin + a, begin + b); };
-            };
-            auto on_right = into(right), on_left = into(left);
+            auto on_right = right.of_list(begin), on_left = left.of_list(begin);
             envelope.corners(points, n, extremes, both, crossings(points, on_right), crossings(points, on_left));
         }
         found.clear();
@@ -347,17 +353,6 @@ class LineSearch : public Lines {
                 std::stable_sort(order + offsets[s], order + offsets[s + 1],
                                  [&](Row a, Row b) { return column[a] < column[b]; });
         }
-    }
-
-    Found<Level> coordinate_step(Index d, double low, double high, double scale) {
-        const RoundedPoints points{intercepts.data(), columns[d].data()};
-        const Span<const Row> order = Span<const Row>(orders).part(d * n_rows(), (d + 1) * n_rows());
-        right.clear();
-        for (Index s = 0; s < n_lists(); ++s)
-            envelope.sorted_upper(
-                points, order.part(offsets[s], offsets[s + 1]), tops[s], [&](Row row) { right.choose(row); },
-                [&](double t, Row a, Row b) { right.add(t, a, b); });
-        return right.best(low, high, scale);
     }
 
     std::vector<Row> orders;  // [D, M] the rows of each list, sorted by each feature

@@ -24,6 +24,11 @@ struct SparseRows {
     }
 
     Index n_rows() const { return starts.size() - 1; }
+    // Call function(column, value) for the entries of a row.
+    template <class Function>
+    void each(Index row, Function function) const {
+        for (Index e = starts[row]; e < starts[row + 1]; ++e) function(columns[e], values[e]);
+    }
 };
 
 class FeatureLines {
@@ -98,11 +103,10 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
     check_size(weighted.size(), features.n_columns, "weighted");
     check_within(order, offsets.size() - 1, "order");
     const auto move = [&](Index row, double step) {
-        for (Index e = features.starts[row]; e < features.starts[row + 1]; ++e) {
-            const Index column = features.columns[e];
-            weights[column] += step * features.values[e];
-            weighted[column] += step * features.values[e] * static_cast<double>(visits);
-        }
+        features.each(row, [&](Index column, double value) {
+            weights[column] += step * value;
+            weighted[column] += step * value * static_cast<double>(visits);
+        });
     };
     Index updates = 0;
     for (const Index s : order) {
@@ -110,8 +114,7 @@ Index perceptron_pass(const SparseRows& features, Span<const Index> order, Span<
         Index winner = offsets[s], target = offsets[s];
         for (Index i = offsets[s]; i < offsets[s + 1]; ++i) {
             double score = base[i];
-            for (Index e = features.starts[i]; e < features.starts[i + 1]; ++e)
-                score += weights[features.columns[e]] * features.values[e];
+            features.each(i, [&](Index column, double value) { score += weights[column] * value; });
             if (score > best) winner = i, best = score;
             if (gold[i] && score > best_gold) target = i, best_gold = score;
         }
@@ -130,13 +133,7 @@ class Boosting {
     struct Sums {
         double above = 0.0, below = 0.0, reach = 0.0;
 
-        void add(double value, double weight) {
-            if (value > 0.0) {
-                above += value * weight;
-            } else {
-                below -= value * weight;
-            }
-        }
+        void add(double value, double weight) { (value > 0.0 ? above : below) += std::abs(value) * weight; }
         double gain() const {
             const double difference = std::sqrt(std::max(above, 0.0)) - std::sqrt(std::max(below, 0.0));
             return difference * difference / reach;
@@ -151,18 +148,8 @@ class Boosting {
     // Compute the sums of a feature from all its pairs.
     void add_up(Index feature) {
         Sums fresh{0.0, 0.0, sums[feature].reach};
-        for (Index e = by_feature.starts[feature]; e < by_feature.starts[feature + 1]; ++e)
-            fresh.add(by_feature.values[e], pairs[by_feature.columns[e]]);
+        by_feature.each(feature, [&](Index pair, double value) { fresh.add(value, pairs[pair]); });
         sums[feature] = fresh;
-    }
-
-    // Change a pair's weight by a share of it, and update the sums of its features.
-    void reweigh(Index pair, double share) {
-        double& weight = pairs[pair];
-        const double change = weight * share;
-        weight += change;
-        for (Index k = by_pair.starts[pair]; k < by_pair.starts[pair + 1]; ++k)
-            sums[by_pair.columns[k]].add(by_pair.values[k], change);
     }
 
   public:
@@ -174,11 +161,10 @@ class Boosting {
         sums.resize(by_feature.n_rows());
         gains.assign(sums.size(), 0.0);
         for (Index d = 0; d < by_feature.n_rows(); ++d) {
-            Sums& of_feature = sums[d];
-            for (Index e = by_feature.starts[d]; e < by_feature.starts[d + 1]; ++e)
-                of_feature.reach = std::max(of_feature.reach, std::abs(by_feature.values[e]));
+            double& reach = sums[d].reach;
+            by_feature.each(d, [&](Index, double value) { reach = std::max(reach, std::abs(value)); });
             add_up(d);
-            if (of_feature.reach > 0.0) gains[d] = of_feature.gain();
+            if (reach > 0.0) gains[d] = sums[d].gain();
         }
     }
 
@@ -199,16 +185,14 @@ class Boosting {
             const double floor = smoothing * total;
             const double step = 0.5 / reach * std::log((above + floor) / (below + floor));
             weights[feature] += step;
-            const Index begin = by_feature.starts[feature], end = by_feature.starts[feature + 1];
-            for (Index e = begin; e < end; ++e)
-                reweigh(by_feature.columns[e], std::expm1(-step * by_feature.values[e]));
-            for (Index e = begin; e < end; ++e) {
-                const Index pair = by_feature.columns[e];
-                for (Index k = by_pair.starts[pair]; k < by_pair.starts[pair + 1]; ++k) {
-                    const Index column = by_pair.columns[k];
-                    gains[column] = sums[column].gain();
-                }
-            }
+            by_feature.each(feature, [&](Index pair, double value) {
+                const double change = pairs[pair] * std::expm1(-step * value);
+                pairs[pair] += change;
+                by_pair.each(pair, [&](Index column, double of_pair) { sums[column].add(of_pair, change); });
+            });
+            by_feature.each(feature, [&](Index pair, double) {
+                by_pair.each(pair, [&](Index column, double) { gains[column] = sums[column].gain(); });
+            });
             ++taken;
         }
         return taken;

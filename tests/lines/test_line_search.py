@@ -17,18 +17,7 @@ from shared import needs_shared, swahili
 
 import lpmert
 from lpmert import Hypergraphs, Lattices, MethodError, NBest, Problem, Region, core, minimize
-from lpmert.lines import (
-    DESCENTS,
-    LEAST_STARTS,
-    Clock,
-    LineSearch,
-    descend,
-    greedy,
-    line_search,
-    local_optima,
-    powell,
-    usual_starts,
-)
+from lpmert.lines import DESCENTS, LEAST_STARTS, Clock, LineSearch, descend, line_search, local_optima, usual_starts
 from lpmert.methods import Och, Stabilised
 from lpmert.methods.direct_search import BEST, Iteration
 from lpmert.model.canonical import Canonical
@@ -106,7 +95,7 @@ def test_line_search_reaches_the_scores_that_travatar_asserts(high, score, ends)
 def test_powell_reaches_the_score_that_portage_asserts():
     features, offsets, costs = lists_of(PORTAGE_POWELL)
     search = search_of(features, offsets, costs)
-    weights, level = powell(search, np.ones(3), Clock(Problem(NBest(features, offsets, costs))))
+    weights, level = DESCENTS["powell"](search, np.ones(3), Clock(Problem(NBest(features, offsets, costs))))
     assert level == search.at(weights) == search.at(np.array([1.0, -0.5, 0.5])) == 20 - 6
 
 
@@ -244,8 +233,8 @@ def starts_of(levels, given=1, count=None):
     """How many starts are made if the n-th of them ends at the n-th level (then at the last one for ever)."""
     problem, ends = problem_of(), chain(levels, repeat(levels[-1]))
     search, rng = LineSearch(problem.canonical), np.random.default_rng(0)
-    descend = lambda _search, weights, _clock: (weights, float(next(ends)))  # noqa: E731
-    return len(local_optima(search, descend, [np.ones(4)] * given, rng, Clock(problem), count))
+    ended = local_optima(search, lambda _s, at, _c: (at, next(ends)), [np.ones(4)] * given, rng, Clock(problem), count)
+    return len(ended)
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
@@ -340,7 +329,9 @@ def test_steps_from_the_best_weights_beat_fresh_starts_on_real_lists():
 
     def least(share, seed):
         starts, rng = usual_starts(problem, search, None), np.random.default_rng(seed)
-        return min(level for level, _ in local_optima(search, greedy, starts, rng, Clock(problem), 8, share))
+        return min(
+            level for level, _ in local_optima(search, DESCENTS["greedy"], starts, rng, Clock(problem), 8, share)
+        )
 
     fresh, walking = (np.mean([least(share, seed) for seed in range(4)]) for share in (0.0, 0.9))
     assert walking < fresh
