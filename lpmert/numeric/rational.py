@@ -150,13 +150,9 @@ def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
     unrounded = sorted(range(len(point)), key=lambda d: abs(weights[d]))
     while unrounded:
         for d in unrounded:
-            # margin + a step > 0
-            least = max(
-                (-margin // a + 1 for margin, a in zip(margins, columns[d], strict=True) if a > 0), default=None
-            )
-            most = min(
-                (-(-margin // -a) - 1 for margin, a in zip(margins, columns[d], strict=True) if a < 0), default=None
-            )
+            walls = list(zip(margins, columns[d], strict=True))  # margin + a step > 0
+            least = max((-margin // a + 1 for margin, a in walls if a > 0), default=None)
+            most = min((-(-margin // -a) - 1 for margin, a in walls if a < 0), default=None)
             if least is not None and most is not None and least <= most:
                 move(d, (least + most) // 2)
         d = unrounded.pop()
@@ -523,8 +519,7 @@ def _codes(terms: FloatArray, offsets: IntArray, factors: list[Fraction], values
     different, places = np.unique(terms[close], axis=0, return_inverse=True)
     multiples = whole_row(factors)
     found: dict[int, int] = {}
-    whole = to_integers(different) if len(different) else []
-    sums = (dot(row, multiples) for row in whole)
+    sums = (dot(row, multiples) for row in to_integers(different))
     numbers = np.array([found.setdefault(value, len(found)) for value in sums], dtype=np.float64)
     codes[close] = numbers[places.ravel()]
     return codes
