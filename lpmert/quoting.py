@@ -96,18 +96,11 @@ def duration(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit in which a loss is shown: the figure is offset + factor * loss.
+    """The unit in which a loss is shown, such as BLEU, WER or the column of the losses.
 
-    Parameters
-    ----------
-    name : str
-        Its name: BLEU, WER, accuracy, or the column of the losses.
-    factor, offset : float
-        They turn a loss into the figure; the factor is negative if higher figures are better.
-    percent : bool
-        Whether the figure is a share, shown in percent.
-    counts : str
-        For a share, the noun of what the loss counts, such as "errors"; empty if the count is not shown.
+    The figure is offset + factor * loss; the factor is negative if higher figures are better. percent: whether the
+    figure is a share, shown in percent. counts: for a share, the noun of what the loss counts, such as "errors"; empty
+    if the count is not shown.
     """
 
     name: str

@@ -125,11 +125,9 @@ class Output(Quiet):
     def opened(self, *others: str | None, renews: Sequence[str | None] = ()) -> Iterator[Deliver]:
         """Open the output file before the search, so that an unwritable path fails at once; log to stderr.
 
-        The block must not read the output file or one of the `others` that will be written, except those in `renews`,
-        which the command reads and then replaces.
-
-        The outcome goes to the output file or to stdout. If that fails, it goes to stdout or stderr before the error is
-        raised: `DataError` or `OSError`. An existing file is replaced only when an outcome is delivered.
+        The block must not read the output file or one of the `others` that will be written, except those in `renews`.
+        The outcome goes to the output file or to stdout; if that fails, to stdout or stderr before `DataError` or
+        `OSError` is raised. An existing file is replaced only when an outcome is delivered.
         """
         from lpmert.files import atomic_writer, check_place, writing_later
 

@@ -73,10 +73,8 @@ def solve(
 
     For weights to use on unseen lists, see `lpmert tune`.
 
-    --write chooses the form of the weights: `names` (lines NAME VALUE), `numbers` (as in Moses' weights.txt), `json`
-    (names and all digits), `update` (replaces the weights in moses.ini), or the settings of a speech toolkit
-    (docs/speech.md). Weights have six decimals, or more if six would change the loss. They go to --weights-out; without
-    it, to stdout instead of the report.
+    --write chooses the form of the weights; docs/formats.md describes them. Weights have six decimals, or more if six
+    would change the loss. They go to --weights-out; without it, to stdout instead of the report.
     """
     if resume and checkpoint is None:
         raise click.UsageError("--resume needs --checkpoint.")

@@ -234,7 +234,7 @@ def test_interrupted_before_the_first_run_ended_it_writes_nothing() -> None:
     # no run of it ends within the patience of a test
     arguments = ["compare", "large.tsv", *COLUMNS, "-o", "r.json", "--methods", "cells"]
     process = start(*arguments, "--jobs", "2", "--seeds", "2", start_new_session=True)
-    assert until(lambda: " lpmert.comparing.compare\n" in log(), process)
+    assert until(lambda: " lpmert.comparing.comparison\n" in log(), process)
     time.sleep(1.0)
     os.killpg(process.pid, signal.SIGTERM)
     assert "nothing to compare" in ended_well(process, signal.SIGTERM)
