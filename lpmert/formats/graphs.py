@@ -325,8 +325,7 @@ def _read(file: GraphText) -> tuple[_Reader, _Elements, _Elements]:
         return reader, nodes, links
     reader.add(*of_nodes)
     reader.add(*of_links)
-    nodes = reader.all_nodes()
-    return reader, nodes, reader.all_links(nodes)
+    return reader, *reader.nodes_and_links()
 
 
 def _alike(block: str, first: int, counts: tuple[str, ...], size: str, reader: _Reader) -> _Elements | None:
@@ -427,19 +426,17 @@ class _Reader:
             raise place.error(f"{key}={size}, but there is no {part}={missing}")
         return [table[number] for number in range(size)]
 
-    def all_nodes(self) -> _Elements:
-        base = self.base_and_scales()[0]
-        return _Elements.of([_part(place, fields, base) for place, fields in self._in_order("N", "I")])
-
-    def all_links(self, nodes: _Elements) -> _Elements:
-        base, lines = self.base_and_scales()[0], self._in_order("L", "J")
+    def nodes_and_links(self) -> tuple[_Elements, _Elements]:
+        base, lines = self.base_and_scales()[0], self._in_order("N", "I")
+        nodes = _Elements.of([_part(place, fields, base) for place, fields in lines])
+        lines = self._in_order("L", "J")
         ends = [[_node(place, key, fields.get(key), len(nodes.words)) for key in ("S", "E")] for place, fields in lines]
         links = _Elements.of([_part(place, fields, base) for place, fields in lines], ends)
         for (place, _), own, end in zip(lines, links.words.tolist(), links.ends[1].tolist(), strict=True):
             word, other = links.vocabulary[own], nodes.vocabulary[nodes.words[end]]
             if word is not None and other not in (None, NULL, word):
                 raise place.error(f"the link has the word {quoted(word)}, its node {quoted(other)}; omit one of them")
-        return links
+        return nodes, links
 
     def end(self, key: str, inner: NDArray[np.integer], nodes: _Elements) -> int:
         """Return the start or end node: that of the header, or the only one that is not in `inner`."""

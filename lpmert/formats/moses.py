@@ -453,7 +453,10 @@ def write_mert_data(
             raise DataError(f"{quoted(word)} has white space, which separates words here; rename it", path=features)
     if Path(features).resolve() == Path(scores).resolve():
         raise DataError("features and scores need a file each", path=features)
-    dense, names = _leading_dense(nbest), nbest.names
+    dense, names = nbest.n_features, nbest.names
+    if not isinstance(nbest.features, np.ndarray):  # the leading features that no hypothesis lacks
+        counts = np.bincount(nbest.features.indices, minlength=dense)
+        dense = int(np.argmin(np.append(counts == nbest.n_hypotheses, False)))
     labels = [*[""] * dense, *(f"{name}=" for name in names[dense:])]
     everywhere, rows = dict.fromkeys(range(dense)), rows_by_column(nbest.features)
     with atomic_writer(features) as feature_stream, atomic_writer(scores) as score_stream:
@@ -466,13 +469,6 @@ def write_mert_data(
             for numbers in nbest.statistics[start:end].tolist():
                 score_stream.write(" ".join(map(number_text, numbers)) + "\n")
             score_stream.write("SCORES_TXT_END_0\n")
-
-
-def _leading_dense(nbest: NBest) -> int:
-    if isinstance(nbest.features, np.ndarray):
-        return nbest.n_features
-    counts = np.bincount(nbest.features.indices, minlength=nbest.n_features)
-    return int(np.argmin(np.append(counts == nbest.n_hypotheses, False)))
 
 
 class _Block(NamedTuple):
