@@ -34,14 +34,34 @@ from lpmert.errors import DataError, reason_of
 from lpmert.limits import checkpoint, holding, room_for, undone_by_abort
 from lpmert.quoting import quoted, repeated, shortened
 
+fcntl: Any = import_module("fcntl") if os.name == "posix" else None  # without it, nothing is locked
+
+STDIN = "-"
 COMPRESSED_ENDINGS = (".gz", ".xz")
+EMPTY = "empty file; write it again, or name another"
+LONGEST_LINE, LONGEST_FILE = 64 << 20, 4 << 30
+"""Most bytes of a line, and of a file that is not read line by line: a small compressed file can hold too many."""
+BLOCK_BYTES = 1 << 20
+BYTE_ORDER_MARK, _GZIP_MAGIC, _XZ_MAGIC = b"\xef\xbb\xbf", b"\x1f\x8b", b"\xfd7zXZ\x00"
+_TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
+_LEVEL = 6  # the default of the gzip program: 9 takes three times as long for a few percent
+_CELLS = 16  # bytes of memory that the cells of a block of lines take temporarily, for each byte of the block
+_SHOWN, _PEEKED = 100, 64  # bytes of a line that is too long, and of a file whose encoding is recognised
+_FEWEST_LETTERS = 4  # letters needed to recognise an encoding without a byte order mark
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 """What decompression raises for bytes that are damaged or end early."""
 
-_LEVEL = 6  # the default of the gzip program: 9 takes three times as long for a few percent
+_ENCODINGS = {
+    "UTF-32LE": (codecs.BOM_UTF32_LE, codecs.utf_32_le_decode),
+    "UTF-32BE": (codecs.BOM_UTF32_BE, codecs.utf_32_be_decode),
+    "UTF-16LE": (codecs.BOM_UTF16_LE, codecs.utf_16_le_decode),
+    "UTF-16BE": (codecs.BOM_UTF16_BE, codecs.utf_16_be_decode),
+}
+"""Byte order marks and decoders of encodings that are not read."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_XZ_MAGIC = b"\xfd7zXZ\x00"
+_to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
+_pipes: ContextVar[dict[object, bytes] | None] = ContextVar("pipes", default=None)
+"""The content of each pipe, by its device and node, and of `STDIN`."""
 
 
 def _decompressed(stream: BinaryIO) -> io.BufferedReader:
@@ -70,14 +90,6 @@ def _compressor(raw: BinaryIO, target: Path) -> AbstractContextManager[Any]:
 
 def _damaged(path: str | Path, why: object) -> DataError:
     return DataError(f"the compressed file is damaged or ends early ({why}); make or copy it again", path=path)
-
-
-STDIN = "-"
-
-BLOCK_BYTES = 1 << 20
-
-_pipes: ContextVar[dict[object, bytes] | None] = ContextVar("pipes", default=None)
-"""The content of each pipe, by its device and node, and of `STDIN`."""
 
 
 @contextmanager
@@ -114,12 +126,6 @@ def _content_of(source: BinaryIO, most: float = math.inf) -> bytes:
         room_for(len(block), "reading")
         content.write(block)
     return content.getvalue()
-
-
-fcntl: Any = import_module("fcntl") if os.name == "posix" else None  # without it, nothing is locked
-
-_TOKEN_BYTES = 4
-_OWNER_BYTES = 32
 
 
 class Sink(io.FileIO):
@@ -173,7 +179,7 @@ def scratch_folder() -> Iterator[Path]:
 @contextmanager
 def scratch_file(target: Path, path: str | Path) -> Iterator[Sink]:
     """Open a new file beside the target, named `path` by the caller, that replaces it unless the block raises."""
-    scratch = target.with_name(f".{target.name}.{secrets.token_hex(_TOKEN_BYTES)}.tmp")
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     with undone_by_abort(lambda: scratch.unlink(missing_ok=True)), Sink(scratch, "xb", path) as sink:
         try:
             yield sink
@@ -202,7 +208,7 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
                 fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if not wait:
-                owner = os.read(file, _OWNER_BYTES).decode(errors="replace").strip() or "unknown"
+                owner = os.read(file, 32).decode(errors="replace").strip() or "unknown"
                 os.close(file)
                 raise DataError(f"is in use by another run (process {owner}); give each its own", path=path) from error
         with suppress(FileNotFoundError):
@@ -223,32 +229,6 @@ def owned(target: Path, path: str | Path, *, wait: bool = False) -> Iterator[Non
     finally:
         remove()
         os.close(file)
-
-
-EMPTY = "empty file; write it again, or name another"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-LONGEST_LINE, LONGEST_FILE = 64 << 20, 4 << 30
-"""Most bytes of a line, and of a file that is not read line by line: a small compressed file can hold too many."""
-
-_to_write: ContextVar[tuple[str | Path, ...]] = ContextVar("to_write", default=())
-
-_CELLS = 16  # bytes of memory that the cells of a block of lines take temporarily, for each byte of the block
-
-_SHOWN = 100
-
-_ENCODINGS = {
-    "UTF-32LE": (codecs.BOM_UTF32_LE, codecs.utf_32_le_decode),
-    "UTF-32BE": (codecs.BOM_UTF32_BE, codecs.utf_32_be_decode),
-    "UTF-16LE": (codecs.BOM_UTF16_LE, codecs.utf_16_le_decode),
-    "UTF-16BE": (codecs.BOM_UTF16_BE, codecs.utf_16_be_decode),
-}
-"""Byte order marks and decoders of encodings that are not read."""
-
-
-_PEEKED = 64
-_TAR_BLOCK, _TAR_MAGIC = 512, slice(257, 262)
-_FEWEST_LETTERS = 4  # letters needed to recognise an encoding without a byte order mark
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from functools import cache
 from types import FrameType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -104,38 +104,35 @@ class Interrupts:
     signal; an inner one starts with the state of the outer one.
     """
 
+    _entered: ClassVar[list[Interrupts]] = []
+    _previous: ClassVar[dict[int, Any]] = {}  # the handlers that were replaced when the first one was entered
+
     def __init__(self) -> None:
         self.pressed, self.number = False, int(signal.SIGINT)
-        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                handler = signal.getsignal(number)
-                outer = _interrupts_of(handler)
-                if outer is not None and outer.pressed:
-                    self.pressed, self.number = True, outer.number
-                if outer is not None or handler in (signal.default_int_handler, abort):
+            for outer in self._entered[-1:]:
+                self.pressed, self.number = outer.pressed, outer.number
+            for number in SIGNALS if not self._entered else ():
+                if (handler := signal.getsignal(number)) in (signal.default_int_handler, abort):
                     self._previous[number] = handler
                     signal.signal(number, self._press)
+            self._entered.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous.clear()
+        if self in self._entered:
+            self._entered.remove(self)
+            while self._previous and not self._entered:
+                signal.signal(*self._previous.popitem())
 
-    def _press(self, number: int, frame: FrameType | None) -> None:
-        first, previous = not self.pressed, self._previous[number]
-        if first:
-            self.pressed, self.number = True, number
-        if not first or _interrupts_of(previous) is not None:
-            previous(number, frame)
-
-
-def _interrupts_of(handler: Any) -> Interrupts | None:
-    owner = getattr(handler, "__self__", None)
-    return owner if isinstance(owner, Interrupts) else None
+    @classmethod
+    def _press(cls, number: int, frame: FrameType | None) -> None:
+        if cls._entered[0].pressed:
+            cls._previous[number](number, frame)
+        for one in cls._entered:
+            one.pressed, one.number = True, number
 
 
 _SHARE = 0.9  # share of the free memory that a call may take if it has no limit

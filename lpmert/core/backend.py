@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,16 +29,12 @@ def __getattr__(name: str) -> Any:
     """Return scikit-build-core's hook of this name; imported here because only builds have that package."""
     if name.startswith("_"):
         raise AttributeError(name)
-    import scikit_build_core.build
-
-    return getattr(scikit_build_core.build, name)
+    return getattr(import_module("scikit_build_core.build"), name)
 
 
 def get_requires_for_build_wheel(settings: Any = None) -> list[str]:
     """Return the requirements of building a wheel, with a compiler if there is none."""
-    import scikit_build_core.build
-
-    needed: list[str] = scikit_build_core.build.get_requires_for_build_wheel(settings)
+    needed: list[str] = __getattr__("get_requires_for_build_wheel")(settings)
     return [*needed, "ziglang"] if _lacks_compiler() else needed
 
 
@@ -66,13 +63,11 @@ def build_editable(folder: str, settings: Any = None, metadata: str | None = Non
 
 def _build_wheel(prepare: Callable[[], object], folder: str, settings: Any, metadata: str | None = None) -> str:
     """Build a wheel; an `ImportError` of `prepare` ends the build with its message, without a traceback."""
-    import scikit_build_core.build
-
     try:
         prepare()
     except ImportError as error:
         raise SystemExit(str(error)) from None
-    return str(scikit_build_core.build.build_wheel(folder, settings, metadata))
+    return str(__getattr__("build_wheel")(folder, settings, metadata))
 
 
 def refresh() -> None:

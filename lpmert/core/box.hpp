@@ -187,8 +187,7 @@ class Boxes {
         return half.n_lists() <= settings_.leaf_lists || stuck;
     }
     static int better(const Box& first, const Box& second) {
-        if (first.bound == second.bound) return first.n_lists() < second.n_lists() ? 0 : 1;
-        return first.bound < second.bound ? 0 : 1;
+        return std::make_pair(first.bound, first.n_lists()) < std::make_pair(second.bound, second.n_lists()) ? 0 : 1;
     }
     static Reals centre(const Box& box) { return box.centre; }
     static Reals normals(const Box& box) { return box_normals(box.centre, box.radius).items; }

@@ -152,26 +152,21 @@ class Propagation {
         }
         shape_.vary(values_, block_, node.ends[b], half, best_.data(), 0, varied_.data());
     }
-    // Whether row k is beaten in the whole half by another one of start .. end that is not dropped. The best one at the
-    // centre is not tried again.
-    bool is_beaten(const Node& node, const Node& half, Index start, Index left, Index k, Index end, Index best,
-                   Index low, Index high) {
-        const Index i = rows_[k];
-        shape_.vary(values_, low, high, half, nullptr, i - low, varied_.data() + (low - block_));
-        for (Index q = start; q < end; ++q) {
-            const Index j = rows_[q];
-            const double lead = Shape::lead(scores_[j - block_] - scores_[i - block_], varied_[j - block_]);
-            const bool plausible = lead >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
-            if (plausible && j != best && q != k && (q < left || q > k) && shape_.beats(values_, j, i, half))
-                return true;
-        }
-        return false;
-    }
     // Drop the rows among start .. end (of a list low .. high) that another one beats in the whole half; return the new
     // end.
     Index drop_beaten(const Node& node, const Node& half, Index start, Index end, Index best, Index low, Index high) {
+        // Whether row k is beaten by another one that is not dropped. The best one at the centre is not tried again.
         const auto beaten = [&](Index left, Index k) {
-            return is_beaten(node, half, start, left, k, end, best, low, high);
+            const Index i = rows_[k];
+            shape_.vary(values_, low, high, half, nullptr, i - low, varied_.data() + (low - block_));
+            for (Index q = start; q < end; ++q) {
+                const Index j = rows_[q];
+                const double lead = Shape::lead(scores_[j - block_] - scores_[i - block_], varied_[j - block_]);
+                const bool plausible = lead >= -2.0 * (shape_.error(node, i) + shape_.error(node, j));
+                if (plausible && j != best && q != k && (q < left || q > k) && shape_.beats(values_, j, i, half))
+                    return true;
+            }
+            return false;
         };
         if constexpr (Shape::sparing) {
             // If no row beats the best of the cheapest at the centre, mostly none beats any of the cheapest.
@@ -234,9 +229,10 @@ class Propagation {
 };
 
 // How a slice of the search ended. empty: no node is open; full: nodes need more memory; needs_exact: exact arithmetic
-// has to close the node on top; paused: the work is done; deferred: the bound of the node on top is above the level.
-enum class Outcome { empty, full, needs_exact, paused, deferred };
+// has to close the node on top; paused: the work is done.
+enum class Outcome { empty, full, needs_exact, paused };
 
+// What Python calls is documented in __init__.pyi.
 template <class Shape>
 class Search {
   public:
@@ -253,7 +249,6 @@ class Search {
           conflicts_(lists, settings_, shape_) {}
     Search(const Search&) = delete;
 
-    // Forget all nodes, findings and counts; the incumbent has these weights.
     void renew(Span<const double> weights) {
         check_size(weights.size(), lists_.n_features(), "weights");
         clear();
@@ -261,11 +256,8 @@ class Search {
         loss = initial_;
         loss.weights.assign(weights.begin(), weights.end());
     }
-    // Search only for a lower cost, or for a ratio metric for a lower loss.
     void aim(Index cost, double below) { loss.aim(cost, below); }
 
-    // Begin a slice with this budget of work. It branches on nodes whose bounds are at most a step above the least one;
-    // on all nodes if the step is negative.
     void begin(Index budget, Index step) {
         stop_ = counts.work + budget;
         early_stop_ = counts.work + budget / LEAST_SHARE;
@@ -278,21 +270,47 @@ class Search {
     // share of the work is already done.
     Outcome explore(Index memory) {
         for (;;) {
-            const Outcome outcome = descend(memory);
-            if (outcome == Outcome::deferred) {
-                deferred.push_back(take());
-            } else if (outcome == Outcome::empty && !deferred.empty() && counts.work < early_stop_) {
+            if (nodes.empty()) {
+                if (deferred.empty() || counts.work >= early_stop_) return Outcome::empty;
                 raise_level();
-            } else {
-                return outcome;
             }
+            Node& node = nodes.back();
+            if (node.bound > limit()) {
+                take();
+                continue;
+            }
+            if (counts.work > stop_) return Outcome::paused;
+            if (node.bound > level_) {
+                deferred.push_back(take());
+                continue;
+            }
+            if (bytes_ + 2 * node.bytes() > memory) return Outcome::full;
+            if (node.n_lists() <= settings_.conflict_lists) {
+                const Index needed = std::min(limit(), level_) - node.own;
+                node.bound = std::max(node.bound, node.own + conflicts(needed));
+                if (node.bound > limit()) {
+                    take();
+                    ++counts.conflicting;
+                    continue;
+                }
+                if (node.bound > level_) continue;
+            }
+            if (!shape_.branch(node, loss.hopeless(settings_, node.n_lists()))) return Outcome::needs_exact;
+            counts.work += settings_.row_work * node.n_survivors() + 50;
+            counts.looked_at += node.n_survivors();
+            for (int c = 0; c < 2; ++c) {
+                shape_.halve(node, c, halves_[c]);
+                propagate(node, halves_[c], limit());
+                halves_[c].stalled = shape_.stalled(node, halves_[c]);
+            }
+            take();
+            const int better = Shape::better(halves_[0], halves_[1]);
+            for (const int c : {1 - better, better}) push_if_open(halves_[c]);  // the better one is searched first
         }
     }
 
-    // Return by how much conflicts raise the own bound of the node on top; see conflicts.hpp.
     Index conflicts(Index needed) { return conflicts_.run(top(), needed, counts); }
 
-    // Propagate the only node, which has all hypotheses; drop it if its bound exceeds the limit.
     void propagate_root(Index below) {
         shape_.halve(top(), -1, halves_[0]);
         propagate(top(), halves_[0], below);
@@ -333,7 +351,6 @@ class Search {
         deferred.clear();
         bytes_ = 0;
     }
-    // The bounds and bytes of all open nodes.
     std::vector<std::tuple<Index, Bytes>> packed_nodes() const {
         std::vector<std::tuple<Index, Bytes>> open;
         each_node([&](const Node& node) { open.emplace_back(node.bound, packed(node)); });
@@ -344,7 +361,6 @@ class Search {
         each_node([&](const Node& node) { open.push_back(node.bound); });
         return open;
     }
-    // The hypotheses that may win in the node on top: ids, costs, ends of lists; cost and total of the settled lists.
     std::tuple<std::vector<Row>, Indices, Indices, Index, Reals> survivors() {
         Survivors found(top(), lists_);
         return {std::move(found.ids), std::move(found.costs), std::move(found.ends), found.fixed, top().total};
@@ -365,41 +381,6 @@ class Search {
 
     // The cut-off: a node with a larger bound has nothing better than the incumbent.
     Index limit() const { return loss.upper - settings_.granularity; }
-
-    Outcome descend(Index memory) {
-        while (!nodes.empty()) {
-            Node& node = nodes.back();
-            if (node.bound > limit()) {
-                take();
-                continue;
-            }
-            if (counts.work > stop_) return Outcome::paused;
-            if (node.bound > level_) return Outcome::deferred;
-            if (bytes_ + 2 * node.bytes() > memory) return Outcome::full;
-            if (node.n_lists() <= settings_.conflict_lists) {
-                const Index needed = std::min(limit(), level_) - node.own;
-                node.bound = std::max(node.bound, node.own + conflicts(needed));
-                if (node.bound > limit()) {
-                    take();
-                    ++counts.conflicting;
-                    continue;
-                }
-                if (node.bound > level_) continue;
-            }
-            if (!shape_.branch(node, loss.hopeless(settings_, node.n_lists()))) return Outcome::needs_exact;
-            counts.work += settings_.row_work * node.n_survivors() + 50;
-            counts.looked_at += node.n_survivors();
-            for (int c = 0; c < 2; ++c) {
-                shape_.halve(node, c, halves_[c]);
-                propagate(node, halves_[c], limit());
-                halves_[c].stalled = shape_.stalled(node, halves_[c]);
-            }
-            take();
-            const int better = Shape::better(halves_[0], halves_[1]);
-            for (const int c : {1 - better, better}) push_if_open(halves_[c]);  // the better one is searched first
-        }
-        return Outcome::empty;
-    }
 
     // Set the level to a step above the least bound; push the deferred nodes up to it, the least bounds last.
     void raise_level() {

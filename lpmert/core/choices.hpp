@@ -67,6 +67,7 @@ struct OpenNode {
 // (`closed`). A step leaves its node in one of these states, or `open` for the next step.
 enum class State { working, asking, closed, open };
 
+// What Python calls is documented in __init__.pyi.
 class ChoicesSearch {
   public:
     // n_fixed: so many lists at the end are half-spaces, decided everywhere; granularity: the least improvement of a
@@ -115,7 +116,6 @@ class ChoicesSearch {
     }
     ChoicesSearch(const ChoicesSearch&) = delete;
 
-    // Search only for a lower cost, or for a ratio for a lower loss.
     void aim(Index cost, double below) {
         upper = cost;
         if (!ratio_) return;
@@ -136,12 +136,8 @@ class ChoicesSearch {
         return state_ = State::closed;
     }
 
-    // While asking: the choices that may be compatible or not.
     const std::vector<Choice>& question() const { return question_; }
-    // The rows with which the last linear program stopped.
-    const Corral& trial() const { return trial_; }
-    // Answer the question in exact arithmetic. If the choices are compatible: weights that make them, or no weights if
-    // no doubles do. If not: a core of them [n, 2], as lists and positions.
+    Corral& trial() { return trial_; }
     void answer(Span<const double> weights, Rows<const Index> core) {
         if (weights.size() > 0) check_size(weights.size(), lists_.n_features(), "weights");
         if (core.rows() > 0) check_size(core.columns(), 2, "core");
@@ -158,14 +154,12 @@ class ChoicesSearch {
         answer_weights_.assign(weights.begin(), weights.end());
     }
 
-    // The least bound of the open nodes, INFINITE_COST if there are none.
     Index least_open() const {
         Index least = INFINITE_COST;
         for (Index d = 0; state_ != State::closed && d <= depth; ++d) least = std::min(least, open_bound(d));
         return least;
     }
 
-    // Bounds and bytes of the open nodes, from the root down.
     std::vector<std::tuple<Index, Bytes>> open_nodes() const {
         std::vector<std::tuple<Index, Bytes>> found;
         Bytes excluded = excluded_;
@@ -189,7 +183,6 @@ class ChoicesSearch {
         return found;
     }
 
-    // Drop all nodes and search this one next.
     void go_on_with(Span<const std::uint8_t> bytes) {
         OpenNode open{{}, -1, {}, 0, {}, Corral(lists_.n_features())};
         unpack(bytes, open);
@@ -223,7 +216,6 @@ class ChoicesSearch {
         state_ = State::working;
     }
 
-    // Whether the search can stop here, with its open nodes searched elsewhere, without losing work.
     bool between_nodes() const {
         return state_ == State::working && (phase_ == Phase::bound || phase_ == Phase::descend);
     }
@@ -274,7 +266,7 @@ class ChoicesSearch {
         return 0 <= s && s < lists_.n_lists() && 0 <= position && position < lists_.length(s);
     }
     // Raise ValueError unless the node is one of these lists.
-    void check(const OpenNode& open) const {
+    void check(OpenNode& open) const {
         Bytes decided(lists_.n_lists());
         std::fill(decided.begin() + n_open_, decided.end(), std::uint8_t{1});
         const Index n_nodes = count(open.choices) + (open.branch >= 0);

@@ -39,8 +39,6 @@ struct Paths {
     Index capacity() const { return count(dead); }
     double* row(Index i) { return features.data() + i * n_features; }
     double* score(Index i) { return scores.data() + i * n_rays; }
-    const double* row(Index i) const { return features.data() + i * n_features; }
-    const double* score(Index i) const { return scores.data() + i * n_rays; }
     // Begin with paths of other sizes.
     void begin(Index features_, Index rays_) {
         if (features_ == n_features && rays_ == n_rays) return;
@@ -128,7 +126,7 @@ class Dominance {
   private:
     // Return 1 if path i is at least as good as path j at every ray, -1 if path j is at least as good as path i at
     // every ray and better at one, else 0. Paths that are equal at all rays have the same score at all weights.
-    int beats(const Paths& paths, Index i, Index j) const {
+    int beats(Paths& paths, Index i, Index j) const {
         bool most = true, least = true;
         const double *const one = paths.score(i), *const other = paths.score(j), *const tolerance = tolerance_.data();
         for (Index r = 0; r < n_rays_; ++r) {
@@ -211,7 +209,7 @@ class Dominance {
     }
     // Whether the mixture of the chosen paths, in the shares of the last game, is certainly at least as good as the
     // loser at every ray. Differences of paths are exact.
-    bool surely_beaten(const Paths& paths, Index loser, Index n_cuts) const {
+    bool surely_beaten(Paths& paths, Index loser, Index n_cuts) const {
         const double* const losing = paths.row(loser);
         bool any = false;
         for (Index r = 0; r < n_rays_; ++r) {
@@ -234,7 +232,7 @@ class Dominance {
     }
     // Whether a mixture of the other living paths of begin .. end, all with different features, certainly beats a path.
     // Mark paths sure that turn out to win somewhere.
-    bool beaten_by_mixture(const Paths& paths, Index begin, Index end, Index loser, Index& looked) {
+    bool beaten_by_mixture(Paths& paths, Index begin, Index end, Index loser, Index& looked) {
         const auto rays = static_cast<double>(n_rays_);
         const Index most_cuts = 2 * n_rays_ + 4;
         const Span<double> x(x_), cuts(cuts_);

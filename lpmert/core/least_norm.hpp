@@ -56,10 +56,6 @@ class Corral {
     double* row(Index k) { return numbers.data() + wide + 2 * high + k * wide; }
     Index* lists() { return indices.data(); }
     Index* others() { return indices.data() + high; }
-    const double* point() const { return const_cast<Corral*>(this)->point(); }
-    const double* multipliers() const { return const_cast<Corral*>(this)->multipliers(); }
-    const Index* lists() const { return indices.data(); }
-    const Index* others() const { return indices.data() + high; }
 
     template <class Self, class Visit>
     static void each_field(Self& self, Visit& visit) {
@@ -299,7 +295,7 @@ class LeastNorm {
         return (sums[0] + sums[2]) + (sums[1] + sums[3]) + 4.0 * static_cast<double>(lists.n_features() + 3) * TINY;
     }
     // A bound on the norm of the errors of the corral's normalised rows because features are rounded (C4).
-    double moved(const Index* chosen, const Corral& corral) const {
+    double moved(const Index* chosen, Corral& corral) const {
         const Index n = lists.n_features();
         const double off = std::inner_product(lists.spread.begin(), lists.spread.end(), lists.spread.begin(), 0.0);
         if (off == 0.0) return 0.0;

@@ -207,12 +207,11 @@ void bind_searches(nb::module_& module) {
     nb::class_<Corral> corral(module, "Corral");
     define_init<Index>(corral, "n_features");
     corral.def_ro("size", &Corral::size);
-    corral.def_prop_ro("point",
-                       [](const Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
+    corral.def_prop_ro("point", [](Corral& self) { return Reals(self.point(), self.point() + self.n_features()); });
     corral.def_prop_ro("multipliers",
-                       [](const Corral& self) { return Reals(self.multipliers(), self.multipliers() + self.size); });
-    corral.def_prop_ro("lists", [](const Corral& self) { return Indices(self.lists(), self.lists() + self.size); });
-    corral.def_prop_ro("others", [](const Corral& self) { return Indices(self.others(), self.others() + self.size); });
+                       [](Corral& self) { return Reals(self.multipliers(), self.multipliers() + self.size); });
+    corral.def_prop_ro("lists", [](Corral& self) { return Indices(self.lists(), self.lists() + self.size); });
+    corral.def_prop_ro("others", [](Corral& self) { return Indices(self.others(), self.others() + self.size); });
     corral.def(
         "restart",
         [](Corral& self, Span<const double> weights) {
