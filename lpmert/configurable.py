@@ -188,10 +188,12 @@ def _known(options: Iterable[Option], texts: Iterable[str], owner: str) -> dict[
     return known
 
 
-@cache
-def _own_options(cls: Any) -> tuple[Option, ...]:
+def _declared_options(cls: Any) -> tuple[Option, ...]:
     own = (one for one in fields(cls) if one.compare or _METADATA in one.metadata)
     return tuple(_option_of(one, one.type) for one in own)
+
+
+_own_options: Callable[[Any], tuple[Option, ...]] = cache(_declared_options)
 
 
 def _option_of(declared: Field[Any], annotation: Any) -> Option:

@@ -128,8 +128,8 @@ class LineSearch(Space):
         The step leads to the middle, measured as an angle, of the nearest interval with the least level.
         """
         ends, unit = self.range(weights, direction), unit_of(weights, direction)
-        lists, *line = self._on_line(weights, direction)
-        return Step(*lists.along(*line, *ends, unit))
+        lists, point, way = self._on_line(weights, direction)
+        return Step(*lists.along(point, way, *ends, unit))
 
     def best_coordinate(self, weights: FloatArray, coordinates: IntArray) -> tuple[int, Step]:
         """Return the coordinate whose line from weights [D] has the best step, the first of equals, and that step.

@@ -299,7 +299,7 @@ def walk(
     """
 
 class Links:
-    """The links [L] of a lattice or hypergraph with nodes 0 .. nodes - 1, sorted by target; see `lattice.hpp`."""
+    """The links [L] of a lattice or hypergraph with nodes 0 .. nodes - 1, sorted by target; see `lattice.cpp`."""
 
     def __init__(self, sources: Nodes, seconds: Nodes, targets: Nodes, nodes: int) -> None: ...
     def largest_sums(self, lengths: Reals) -> Reals:
