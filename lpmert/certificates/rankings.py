@@ -111,7 +111,18 @@ def verify(
         reached = measure.reached(header.weights)
         if reached < header.score:
             raise CertificateError(f"the weights reach {float(reached):.10g}, not {float(header.score):.10g}")
-        largest = _largest(reader, Cones(lists, measure, list(header.exponents.values())), header.nonnegative)
+        cones, most = Cones(lists, measure, list(header.exponents.values())), 0
+
+        def visit(cone: Cone) -> Iterator[Cone]:
+            nonlocal most
+            record = reader.record()
+            if not record and not cone.empty:
+                most = max(most, cone.total)
+            return iter(cones.parts(cone, record) if record else ())
+
+        depth_first(map(cones.whole_cone, roots(cones.dimensions, header.nonnegative)), visit)
+        reader.end()
+        largest = Fraction(most, measure.parts.n_queries * _ONE**2)
         if largest > header.bound:
             raise CertificateError(
                 f"by the tree, weights may reach {float(largest):.10g}, not {float(header.bound):.10g}"
@@ -366,19 +377,3 @@ class Cones:
 
 def _length(ray: Ray) -> int:
     return sum(map(abs, ray))
-
-
-def _largest(reader: CertificateReader, cones: Cones, nonnegative: bool) -> Fraction:
-    """Check a whole tree, and return the largest mean bound of its closed cones."""
-    largest = 0
-
-    def visit(cone: Cone) -> Iterator[Cone]:
-        nonlocal largest
-        record = reader.record()
-        if not record and not cone.empty:
-            largest = max(largest, cone.total)
-        return iter(cones.parts(cone, record) if record else ())
-
-    depth_first(map(cones.whole_cone, roots(cones.dimensions, nonnegative)), visit)
-    reader.end()
-    return Fraction(largest, cones.measure.parts.n_queries * _ONE**2)
