@@ -20,17 +20,7 @@ from lpmert.errors import FloatArray
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.quoting import Unit
 from lpmert.reporting import material
-from lpmert.reporting.material import (
-    Surface,
-    changes,
-    closest,
-    interval,
-    lines_of,
-    profile,
-    shown_features,
-    surface,
-    windows,
-)  # fmt: skip
+from lpmert.reporting.material import Surface, lines_of, profile, surface, windows
 
 pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib, of lpmert[report]")
 
@@ -112,9 +102,9 @@ def test_a_long_profile_is_cut_down_and_says_so() -> None:
 def test_features_that_do_not_vary_are_not_shown() -> None:
     nbest = lpmert.NBest([[1.0, 5, 0], [0, 5, 1], [3, 2, 1], [4, 2, 1]], [0, 2, 4], [0, 1, 1, 0])
     lines = lines_of(lpmert.Problem(nbest))
-    assert shown_features(lines, np.array([0.1, 0.8, 0.1]), 4).tolist() == [0, 2]
+    assert material.shown_features(lines, np.array([0.1, 0.8, 0.1]), 4).tolist() == [0, 2]
     assert windows(lines, np.array([0.1, 0.8, 0.1]))["wide"][1] == 0.0
-    assert interval(lines, np.array([1.0, 0.0, 0.0]), 2, 0.5) == (-0.5, 0.5)  # loss 1 for all c < 1
+    assert material.interval(lines, np.array([1.0, 0.0, 0.0]), 2, 0.5) == (-0.5, 0.5)  # loss 1 for all c < 1
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -140,13 +130,13 @@ LISTS = lpmert.NBest(
 
 def test_lists_that_choose_otherwise_and_the_closest_decisions_are_found() -> None:
     # a picks hypotheses 0, 0; b picks 1, 1; the third list has one feature vector only
-    found = changes(lpmert.Problem(LISTS), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    found = material.changes(lpmert.Problem(LISTS), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
     told = [(one.list_id, one.before.number, one.after.number, one.difference) for one in found]
     assert told == [("v", 0, 1, -1.0), ("u", 0, 1, 1.0)]
     before, after = [(True, "the"), (False, "cat sat")], [(True, "a"), (False, "cat sat"), (True, "down")]
     assert found[1].pieces() == (before, after)
     # at (3, 1) the leads are 3 - 1 = 2 and 7 - 6 = 1, divided by the length of the weights
-    found = closest(lpmert.Problem(LISTS), np.array([3.0, 1.0]), 5)
+    found = material.closest(lpmert.Problem(LISTS), np.array([3.0, 1.0]), 5)
     assert [(one.list_id, one.before.number, one.after.number) for one in found] == [("v", 0, 1), ("u", 0, 1)]
     assert [one.lead for one in found] == pytest.approx([1 / 10**0.5, 2 / 10**0.5])
 
