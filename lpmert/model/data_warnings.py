@@ -78,13 +78,10 @@ def too_good(nbest: NBest, losses: FloatArray, selection: IntArray) -> Diagnosti
 
 def _nothing_to_choose(nbest: NBest, losses: FloatArray | None) -> Diagnostic | None:
     """Return a warning that says why no choice changes the loss, `None` if that is not due to the lists alone."""
-    values = nbest.statistics if losses is None else losses[:, None]
-    starts = nbest.offsets[:-1]
-    if not len(starts):
-        return None
-    same_loss = (np.maximum.reduceat(values, starts) == np.minimum.reduceat(values, starts)).all(axis=1)
-    leader = group_identical(nbest.dense_features(), nbest.offsets)
-    same_features = np.maximum.reduceat(leader, starts) == np.minimum.reduceat(leader, starts)
+    low, high = least_and_most(nbest.statistics if losses is None else losses[:, None], nbest.offsets)
+    same_loss = (low == high).all(axis=1)
+    first, last = least_and_most(group_identical(nbest.dense_features(), nbest.offsets), nbest.offsets)
+    same_features = first == last
     if (np.diff(nbest.offsets) == 1).all():
         reason = "every list has one hypothesis only: give lists with several, told apart by the column of the list"
     elif same_loss.all():
