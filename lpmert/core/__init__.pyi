@@ -178,7 +178,7 @@ class _CellSearch(_Search):
     def pop(self) -> None: ...
     def clear(self) -> None: ...
     def survivors(self) -> tuple[NDArray[np.int32], Indices, Indices, int, Reals]:
-        """See `lpmert.methods.cell_nodes.Survivors`, for the node on top."""
+        """See `lpmert.methods.cells.Survivors`, for the node on top."""
 
     def conflicts(self, needed: int) -> int:
         """Return by how much conflicts raise the bound of the node on top; stop once that is more than needed."""
@@ -199,7 +199,7 @@ def cell_search(
 ) -> _CellSearch:
     """Return a search with no node yet: for sums of costs if ratio is `None`, over cones if precision is `None`.
 
-    precision, settings: see `Precision` and `NodeSettings` in `lpmert.methods.cell_nodes`.
+    precision, settings: see `Precision` and `NodeSettings` in `lpmert.methods.cells`.
     """
 
 def box_charges(

@@ -1,6 +1,7 @@
 """Branch and bound over the weight space. A node is a part of it, with the hypotheses that may win there.
 
 A node is a simplicial cone or, from three or four features on, the cone over a box on a face of the cube (a "box").
+See `lpmert/core/cone.hpp` and `lpmert/core/box.hpp`. Stalled boxes are divided into cones.
 
 1. Root nodes cover the weight space. Propagation drops the hypotheses that cannot win anywhere in a node.
 2. The dual bound of a node is the sum of the cheapest survivors of all lists. For a ratio metric, a linear minorant of
@@ -14,30 +15,30 @@ A node is a simplicial cone or, from three or four features on, the cone over a 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lpmert import core
 from lpmert.configurable import option
-from lpmert.errors import FloatArray, MethodError
-from lpmert.limits import checkpoint
-from lpmert.methods.cell_nodes import (
-    CellsTask,
-    Fields,
-    NodeSearch,
-    NodeSettings,
-    explore,
-    faces,
-    selection_search,
-)
+from lpmert.errors import FloatArray, IntArray, MethodError
+from lpmert.limits import checkpoint, out_of_time
 from lpmert.methods.choices import ChoicesSearch, Loss, loss_for
 from lpmert.methods.lattices import LatticeSearch
 from lpmert.model.canonical import Canonical
 from lpmert.model.lattice_problem import LatticeProblem
-from lpmert.numeric.cone import cone_around, number_of_cones
-from lpmert.search.combined import Call, Combined, NodeQueue, OpenNode
+from lpmert.numeric import rational
+from lpmert.numeric.cone import cone_around, cones_of_box, covering_cone, enclosing_cone, number_of_cones
+from lpmert.numeric.lists import SortedLists, sizes_of_rows
+from lpmert.numeric.rational import EPSILON, SMALLEST_NORMAL, exact_products, single_products
+from lpmert.search.combined import Answer, Call, Combined, NodeQueue, OpenNode
 from lpmert.search.method import Incumbent, Method, Search, Task
+from lpmert.workers import PerThread
 
 _SLICE = 4_000_000  # work in a slice of the search
 _BATCH = 8  # most nodes in the batch of a unit: enough that a unit rarely runs out of nodes
@@ -66,11 +67,9 @@ _SHORT, _TO_THE_END, _LEVELS = 100_000_000, 6, 16
 then rises faster. Shorter searches end sooner with large batches.
 """
 
-_QUEUE_BYTES = 1 << 28
-"""Memory from which the node queue grows no further: batches are explored depth first to their end."""
+_QUEUE_BYTES = 1 << 28  # memory from which the node queue grows no further: batches are explored to their end
 
-_BOX_FEATURES, _BOX_FEATURES_OF_RATIOS = 3, 4
-"""Features from which on boxes are better than simplices, unless they stall; ratio metrics leave more lists open."""
+_BOX_FEATURES, _BOX_FEATURES_OF_RATIOS = 3, 4  # from which on boxes are better than simplices, unless they stall
 
 
 @dataclass(frozen=True)
@@ -322,11 +321,7 @@ class CellsSearch(Combined):
         return bound > self._loss.bound_of(self.incumbent.cost) - self._granularity
 
     def _start_closing(self) -> tuple[ChoicesSearch | CellsSearch, int] | None:
-        """Return the search that closes the top node, and the cost of the lists that are settled in the node.
-
-        A box with many open lists is searched over cones that cover it, any other node in exact arithmetic. `None`: the
-        node is closed already.
-        """
+        """Return the search that closes the top node, over cones or exact, and its settled cost, if it is open."""
         self._stalled += 1
         cones = self._nodes.cones()
         if not cones:
@@ -422,3 +417,281 @@ class CellsSearch(Combined):
         self._unit_counts = self._counts
         self._unsettled = None
         self._reset_nodes(boxed=False)
+
+
+_EXACT_BITS = 49
+_MOST_HALVINGS = 30
+
+_WIDE = 1.0 + 1e-5  # largest absolute weight in a box or in a slightly wider one, with room for rounding
+WIDER = 1.0 + 2.0**-20  # factor on the radii of a box for the one whose normals `core.box_normals` returns; exact
+
+MOST_FEATURES_OF_CONES = 6  # most features for dividing a box into cones: there are (D - 1)! cones to each box
+FEW_LISTS = 10  # most open lists of a stalled box that exact arithmetic closes at once, without dividing it into cones
+
+
+class Precision(NamedTuple):
+    """How exact the products of features with weights of boxes are."""
+
+    places: int  # most halvings of an axis for which all sums of a box are exact, -1 if they never are
+    error: float  # bound on the error of the difference of two products that comes from rounded features
+    least_radius: float  # a stalled box is not halved below this radius
+
+
+class Survivors(NamedTuple):
+    """The hypotheses that may win in a node, by lists; fixed, total [K]: cost and statistics of the settled lists."""
+
+    ids: NDArray[np.int32]
+    costs: IntArray
+    ends: IntArray
+    fixed: int
+    total: FloatArray
+
+
+Fields = dict[str, Any]
+"""The fields of a node of the core by name, with flat arrays: see `Node`, `Cone` and `Box` in `lpmert/core/`."""
+
+
+def root_node(lists: SortedLists, root: Any, total: FloatArray) -> Fields:
+    """Return a node with all hypotheses; root: rays [D, D], or centre [D] and radius [D]; total [K]: settled."""
+    least = int(lists.costs[lists.offsets[:-1]].sum())
+    ids = np.arange(len(lists.rows), dtype=np.int32)
+    fields = {"ids": ids, "ends": lists.offsets, "own": least, "bound": least, "total": total}
+    if isinstance(root, tuple):
+        return {**fields, "centre": root[0], "radius": root[1]}
+    scores, errors = _scores_at(root, lists.rows, lists.spread)
+    return {**fields, "scores": scores.ravel(), "rays": np.ravel(root), "errors": errors}
+
+
+def faces(n_features: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield centre [D] and radius [D] of the 2 D faces of the cube."""
+    for axis, sign in product(range(n_features), (1.0, -1.0)):
+        centre, radius = np.zeros(n_features), np.ones(n_features)
+        centre[axis], radius[axis] = sign, 0.0
+        yield centre, radius
+
+
+def precision_of(lists: SortedLists) -> Precision:
+    """Return how exact products are; boxes are not halved until scores at corners of their cones are rounded."""
+    places = -1
+    with np.errstate(over="ignore"):  # an infinite size is too large for exact sums
+        largest = float(sizes_of_rows(lists.rows).max(initial=0.0))
+    if largest < 2.0**_EXACT_BITS and not lists.spread.any():
+        binary = rational.binary_places(lists.rows)
+        places = -1 if binary is None else max(-1, _EXACT_BITS - binary - max(0, int(np.frexp(largest)[1])))
+    exact = 0 <= places < _MOST_HALVINGS and lists.rows.shape[1] <= MOST_FEATURES_OF_CONES
+    least = 2.0 ** -(places + 1 if exact else _MOST_HALVINGS)
+    return Precision(places, 2.0 * _WIDE * float(lists.spread.sum()), least)
+
+
+def _scores_at(rays: FloatArray, features: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the scores [K, M] of features [M, D] at rays [K, D], and a bound on their errors at each ray [K]."""
+    n_features = features.shape[1]
+    if (np.count_nonzero(rays, axis=1) == 1).all():  # an orthant: scores are single products, without sums
+        axis = np.abs(rays).argmax(axis=1)
+        scores = np.ascontiguousarray((features[:, axis] * rays[np.arange(len(rays)), axis]).T)
+    else:
+        scores = np.ascontiguousarray((features @ rays.T).T)
+    errors = (1.0 + 8.0 * n_features * EPSILON) * (np.abs(rays) @ spread)
+    rounded = ~single_products(rays)
+    if rounded.any():
+        largest = float(sizes_of_rows(features).max(initial=0.0))
+        rounded[rounded] = ~exact_products(rays[rounded], features, largest)
+        off = EPSILON * (np.abs(rays).max(initial=0.0) * largest) + SMALLEST_NORMAL
+        errors += np.where(rounded, n_features * off, 0.0)
+    return scores, errors
+
+
+def cones_of(lists: SortedLists, box: Fields, survivors: Survivors) -> list[Fields]:
+    """Return cones over the corners of a box that cover it, with its survivors; each charges conflicts anew."""
+    cones = cones_of_box(box["centre"], _diagonal(lists, survivors, box["radius"]))
+    rays, which = np.unique(cones.reshape(-1, len(box["centre"])), axis=0, return_inverse=True)
+    scores, errors = _scores_at(rays, lists.rows[survivors.ids], lists.spread)
+    shared = {name: value for name, value in survivors._asdict().items() if name != "fixed"}
+    shared |= {"own": box["own"], "bound": box["own"]}
+    return [
+        {**shared, "scores": scores[corners].ravel(), "rays": cone.ravel(), "errors": errors[corners]}
+        for cone, corners in zip(cones, which.reshape(len(cones), -1), strict=True)
+    ]
+
+
+def _diagonal(lists: SortedLists, survivors: Survivors, radius: FloatArray) -> FloatArray:
+    """Return the radii [D] of a box, signed as the diagonal of all its cones, along which differences vary least."""
+    ids, costs, ends = survivors.ids, survivors.costs, survivors.ends
+    sizes = np.diff(ends)
+    shares = (lists.rows[ids] - lists.rows[np.repeat(ids[ends[:-1]], sizes)]) * radius
+    steps = costs - np.repeat(costs[ends[:-1]], sizes)
+    reach = np.abs(shares).sum(axis=1, keepdims=True)
+    shares = np.where(reach > 0, shares / np.where(reach > 0, reach, 1.0), 0.0)
+    form = (shares * steps[:, None]).T @ shares
+    signs = np.array(list(product((1.0, -1.0), repeat=len(radius))))
+    return np.asarray(signs[np.argmin(((signs @ form) * signs).sum(axis=1))] * radius)
+
+
+def selection_search(
+    canonical: Canonical, loss: Loss, incumbent: Incumbent, part: tuple[Survivors, FloatArray] | None
+) -> tuple[ChoicesSearch, int]:
+    """Return an exact search over selections, in a part with normals or everywhere, and the cost settled there."""
+    if part is None:
+        return ChoicesSearch(canonical, incumbent), 0
+    kept, normals = part
+    if loss.ratio is None:
+        rows, exact = np.ascontiguousarray(loss.lists.rows[kept.ids]), loss.lists.rounding
+        lists = replace(canonical, features=rows, offsets=kept.ends, losses=kept.costs, step=loss.granularity)
+        lists = replace(lists, rounding=None if exact is None else exact.take(kept.ids))
+        incumbent.cost -= kept.fixed
+        return ChoicesSearch(lists.within(normals), incumbent, len(normals)), kept.fixed
+    n_lists = np.count_nonzero(kept.ids[kept.ends[:-1]] < len(canonical.features))  # lists of limits come last
+    ends = kept.ends[: n_lists + 1]
+    lists = canonical.take(kept.ids[: ends[-1]], ends)
+    exact = None if lists.rounding is None else lists.rounding.behind(normals)
+    totals = replace(lists.totals, constant=kept.total)
+    lists = replace(lists, losses=totals, limits=np.vstack([normals, canonical.limits]), rounding=exact)
+    return ChoicesSearch(lists, incumbent, tight=False), 0
+
+
+_ROOM = 1 << 24  # bytes of open nodes in the core after which time and memory are checked, and which then double
+_FULL, _HARD = 1, 2  # why the core stopped: its nodes need more room, or exact arithmetic must close the top node
+
+_COUNTS = ("nodes", "leaves", "leaf_lps", "conflicting", "looked_at", "work")  # see `Counts` in `core/node.hpp`
+
+
+class NodeSettings(NamedTuple):
+    """Settings of the core for nodes: see `Settings` in `lpmert/core/node.hpp`."""
+
+    granularity: int
+    leaf_lists: int
+    leaf_rows: int
+    conflict_lists: int
+    most_stalled: int
+    hopeless: int
+    row_work: int
+    levels: int = 4
+
+
+class NodeSearch:
+    """A stack of nodes that the core explores depth first; `hard`: exact arithmetic must close the top node."""
+
+    def __init__(self, task: CellsTask, weights: FloatArray) -> None:
+        self._task, self.loss = task, task.loss
+        lists = self.loss.native, self.loss.ratio
+        self._core = core.cell_search(*lists, task.precision, task.settings)
+        self.renew(weights)
+
+    def renew(self, weights: FloatArray) -> None:
+        self._core.renew(np.ascontiguousarray(weights))
+        self.hard = False
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self._core.bounds)
+
+    @property
+    def least_bound(self) -> int | None:
+        return min(self._core.bounds.tolist(), default=None)
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(dict(zip(_COUNTS, self._core.counts, strict=True)))
+
+    def push(self, fields: Fields) -> None:
+        self._core.push(fields)
+
+    def load(self, node: OpenNode) -> None:
+        self._core.load(node.data)
+
+    def propagate_root(self, root: Any, cutoff: int, limit: int | None = None) -> None:
+        """Push a `root_node`, or a cone by its number, the only node; it is closed if its bound exceeds `limit`."""
+        lists = self.loss.lists
+        whole = covering_cone(lists.rows.shape[1], root) if isinstance(root, int) else root
+        self.push(root_node(lists, whole, self.loss.total))
+        self._core.aim(cutoff, self.loss.loss_of(cutoff))
+        self._core.propagate_root(self.loss.bound_of(cutoff) - self.loss.granularity if limit is None else limit)
+
+    def explore(self, cutoff: int, budget: int, spread: int | None = None) -> None:
+        """Explore nodes below a cut-off for an amount of work; spread: most difference of their bounds to the least.
+
+        When these are done, the next ones follow unless most of the work is done. `None`: explore all nodes.
+        """
+        self._core.aim(cutoff, self.loss.loss_of(cutoff))
+        self._core.begin(budget, -1 if spread is None else spread)
+        room = _ROOM
+        while (outcome := self._core.explore(room)) == _FULL:
+            if out_of_time():  # or out of memory: one slice can take much
+                break
+            room *= 2
+        self.hard = outcome == _HARD
+
+    def found(self) -> tuple[int, FloatArray]:
+        found = self._core.found
+        return self.loss.cost_found(found), found[2]
+
+    def top(self) -> Fields:
+        return dict(self._core.top())
+
+    def drop_top(self) -> None:
+        self._core.pop()
+        self.hard = False
+
+    def nodes(self) -> list[OpenNode]:
+        """Return copies of all nodes, the top node last."""
+        return [OpenNode(*node) for node in self._core.nodes()]
+
+    def take_all(self) -> list[OpenNode]:
+        nodes = self.nodes()
+        self._core.clear()
+        return nodes
+
+    def _survivors(self) -> Survivors:
+        return Survivors(*self._core.survivors())
+
+    def cones(self) -> list[Fields]:
+        """Return cones that cover the top node, none if it is a cone or exact arithmetic is better."""
+        n_features = self.loss.lists.rows.shape[1]
+        if not self._task.boxed or n_features > MOST_FEATURES_OF_CONES:
+            return []
+        survivors = self._survivors()
+        return cones_of(self.loss.lists, self.top(), survivors) if len(survivors.ends) - 1 > FEW_LISTS else []
+
+    def enclosing(self) -> tuple[FloatArray, Any] | None:
+        """Return normals [k, D] of a part that surely contains the top node, and a root around it, if any."""
+        top = self.top()
+        if self._task.boxed:
+            return core.box_normals(top["centre"], top["radius"]), (top["centre"], WIDER * top["radius"])
+        return enclosing_cone(top["rays"].reshape(len(top["errors"]), -1))
+
+    def propagated(self, root: Any, cutoff: int) -> tuple[Survivors | None, tuple[int, FloatArray]]:
+        """Return the survivors of a root, `None` if propagation closes it, and the incumbent found there."""
+        fresh = NodeSearch(self._task, self.found()[1])
+        fresh.propagate_root(root, cutoff, core.INFINITE_COST - 1)
+        return fresh._survivors() if fresh.n_nodes else None, fresh.found()
+
+
+@dataclass
+class CellsTask:
+    """The value that all units of a search share; boxed: whether nodes are boxes."""
+
+    loss: Loss
+    settings: NodeSettings
+    boxed: bool
+    _searches: PerThread[NodeSearch] = field(default_factory=PerThread, repr=False)
+
+    @cached_property
+    def precision(self) -> Precision | None:
+        """See `Precision`; `None` for cones."""
+        return precision_of(self.loss.lists) if self.boxed else None
+
+    def search(self, weights: FloatArray) -> NodeSearch:
+        search = self._searches.get(lambda: NodeSearch(self, weights))
+        search.renew(weights)
+        return search
+
+
+def explore(
+    task: CellsTask, nodes: list[OpenNode], cost: int, weights: FloatArray, budget: int, spread: int | None
+) -> Answer:
+    """Explore a batch of nodes, the first node first, below the cost of weights [D]; see `NodeSearch.explore`."""
+    search = task.search(weights)
+    for node in reversed(nodes):
+        search.load(node)
+    search.explore(cost, budget, spread)
+    return Answer(search.take_all(), *search.found(), "C", None, search.counts, hard=search.hard)

@@ -20,9 +20,8 @@ import lpmert
 from lpmert import Problem, Status, core
 from lpmert.core import box_charges, box_normals, losses_of_totals
 from lpmert.errors import FloatArray
-from lpmert.methods import Cells, Incumbent, cell_nodes, cells
-from lpmert.methods.cell_nodes import Fields, faces, precision_of, root_node
-from lpmert.methods.cells import CellsSearch
+from lpmert.methods import Cells, Incumbent, cells
+from lpmert.methods.cells import CellsSearch, Fields, faces, precision_of, root_node
 from lpmert.methods.choices import UNIT, Ratio, ratio_lists
 from lpmert.metrics import error_rate
 from lpmert.model.canonical import CanonicalWeights
@@ -70,7 +69,7 @@ def points_inside(rng: Rng, centre: FloatArray, radius: FloatArray, count: int) 
 def core_search(lists: SortedLists, *, boxed: bool, leaves: int = 0, ratio: Any = None, precision: Any = None) -> Any:
     """A search over boxes or cones, of sums of losses unless there is a ratio, with no node yet."""
     sizes = 1, leaves, 0, len(lists.offsets)
-    settings = cell_nodes.NodeSettings(*sizes, most_stalled=100, hopeless=100, row_work=4, levels=8)
+    settings = cells.NodeSettings(*sizes, most_stalled=100, hopeless=100, row_work=4, levels=8)
     precision = (precision or precision_of(lists)) if boxed else None
     search = core.cell_search(lists.native(), ratio, precision, settings)
     search.renew(np.zeros(lists.rows.shape[1]))
@@ -203,7 +202,7 @@ def test_the_sides_of_a_wider_box_hold_all_corners(splits: int) -> None:
         normals = box_normals(centre, radius)
         assert normals.shape == (2 * n_features - 1, n_features)
         assert all(least_product(normal, centre, radius) > 0 for normal in normals.tolist())
-        wider = cell_nodes.WIDER * 1.001 * radius
+        wider = cells.WIDER * 1.001 * radius
         outside = sum(least_product(normal, centre, wider) < 0 for normal in normals.tolist())
         assert outside == 2 * n_features - 2  # all but the face itself
 
@@ -563,7 +562,7 @@ def test_many_boundaries_in_a_corner_are_no_obstacle(monkeypatch: pytest.MonkeyP
     expected = lpmert.minimize(nbest, method=Cells(shape="simplices"))
     assert expected.status is Status.OPTIMAL
     divided = MagicMock(wraps=cones_of_box)
-    monkeypatch.setattr("lpmert.methods.cell_nodes.cones_of_box", divided)
+    monkeypatch.setattr("lpmert.methods.cells.cones_of_box", divided)
     for splits in (1, 4):
         result = lpmert.minimize(nbest, method=Cells(shape="boxes", stalled_splits=splits), time_limit=60)
         assert (result.status, result.loss) == (Status.OPTIMAL, expected.loss)

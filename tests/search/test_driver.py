@@ -34,10 +34,9 @@ from lpmert import DataError, Lattices, Limits, NBest, Region, Status
 from lpmert.cli.reports import result_report
 from lpmert.limits import Allowance
 from lpmert.lines import Clock
-from lpmert.methods import Comparator, Found, Incumbent, LpMert, cell_nodes, choices
+from lpmert.methods import Comparator, Found, Incumbent, LpMert, cells, choices
 from lpmert.methods.auto import Auto
-from lpmert.methods.cell_nodes import NodeSearch
-from lpmert.methods.cells import Cells, CellsSearch
+from lpmert.methods.cells import Cells, CellsSearch, NodeSearch
 from lpmert.methods.groups import Groups
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 from lpmert.model.lattice_problem import LatticeProblem
@@ -198,7 +197,7 @@ def test_no_search_takes_more_room_once_the_memory_is_spent(shape: str, monkeypa
     nbest = problem_of(7, 400)
     solve = partial(lpmert.minimize, nbest, method=Cells(shape=shape))
     whole = solve()
-    monkeypatch.setattr(cell_nodes, "_ROOM", 1)
+    monkeypatch.setattr(cells, "_ROOM", 1)
     assert same(whole, solve())  # what there is room for in the beginning makes no difference
     asked = count()
     monkeypatch.setattr(Allowance, "spent", property(lambda _: next(asked) >= 20))
