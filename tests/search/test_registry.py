@@ -90,7 +90,7 @@ def test_options_are_set_alike_from_python_and_from_the_command_line(table: Path
         ("msr", ["alpha=1.5"], "a number of at least 0 and at most 1; got 1.5"),
         ("och", ["starts=2"], "no option 'starts'; its options are directions, restarts"),
         ("och", ["restarts"], "such as restarts=20"),
-        ("och", ["restarts=1", "restarts=2"], "--set names 'restarts' twice"),
+        ("och", ["restarts=1", "restarts=2"], "'restarts' is given twice"),
         ("sweep", ["restarts=1"], "method 'sweep' has no option 'restarts'; it has none"),
         ("lp-mert", ["lazy=perhaps"], "yes or no; got 'perhaps'"),
         ("grid", ["ranges=lm"], "ranges such as lm:0..15,words:-3..3; got 'lm'"),
