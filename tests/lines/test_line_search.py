@@ -292,7 +292,6 @@ def test_history_never_forgets_an_optimum_of_the_same_lists():
 
 def test_the_same_seed_repeats_random_starts_unless_reseeded():
     problem = problem_of(9, lists=60)
-
     for method, repeats in ((BASELINE, True), (Stabilised(selection=None), False)):
         histories = [[Iteration(np.zeros(4), ())] * iteration for iteration in (1, 2)]
         for history in histories:
