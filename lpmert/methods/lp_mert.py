@@ -19,7 +19,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +102,8 @@ class AttainabilityOracle:
         differences = np.concatenate([rows[offsets[s] + h] - rows[offsets[s] : offsets[s + 1]] for s, h in pairs])
         differences /= np.abs(differences).max() or 1.0
         objective = differences.mean(axis=0) if cap is None else cap.unit
-        options = {"primal_feasibility_tolerance": 1e-10}
-        limits = -differences, np.zeros(len(differences))
+        options: Any = {"primal_feasibility_tolerance": 1e-10}
+        limits: Any = -differences, np.zeros(len(differences))
         answer = linprog(-objective, *limits, bounds=(-1, 1), method="highs", options=options)
         weights = np.asarray(answer.x) if answer.status == 0 else None
         if weights is None or weights @ objective <= _PUBLISHED_TOLERANCE:
@@ -466,7 +466,7 @@ class LpMertSearch(StreamSearch):
         """Build the tree over the lists, balanced or a chain; yields after each piece of work."""
         if self._settings.chain:
             first, *others = yield from self._fewest_candidates_first()
-            self.root = reduce(self.join, others, first)
+            self.root = reduce(self.join, others, cast(Stream, first))
         else:
             self.root = self.balanced_tree(self.lists)
         self._take(self.root)
