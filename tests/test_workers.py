@@ -101,10 +101,8 @@ def test_waiting_ends_at_the_deadline_and_threads_heed_it_and_do_their_units_alo
         with pytest.raises(OutOfTime):
             pending.wait()
     with using_workers("threads", 2) as workers, Deadline(0.0).running():
-        assert workers.submit(lambda _: (out_of_time(), current_workers()), workers.share(None)).wait() == (
-            True,
-            SERIAL,
-        )
+        found = workers.submit(lambda _: (out_of_time(), current_workers()), workers.share(None)).wait()
+        assert found == (True, SERIAL)
 
 
 def test_an_abort_takes_temporary_folders(tmp_path: Path) -> None:

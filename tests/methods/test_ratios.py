@@ -272,8 +272,7 @@ def test_choices_that_no_doubles_make_are_left_out_and_nothing_else() -> None:
 
 def test_an_open_node_with_children_leaves_a_list_for_them() -> None:
     lists = sorted_lists(np.eye(3)[[0, 1, 0, 2]], np.array([0, 2, 4]), np.array([0, 1, 0, 1]))
-    search = core.ChoicesSearch(lists.native(), None, 0, np.zeros(3), 1)
-    [(_, data)] = search.open_nodes()
+    [(_, data)] = (search := core.ChoicesSearch(lists.native(), None, 0, np.zeros(3), 1)).open_nodes()
     forged = np.array([2, 0, 0, 1, 0, 0, 1, 0, 0]).view(np.uint8)  # both lists are chosen, and branched on is the first
     with pytest.raises(ValueError, match="an open node must be of the lists to search"):
         search.go_on_with(np.concatenate([forged, data[24:]]))
