@@ -468,7 +468,7 @@ def test_a_loss_that_only_rounding_gives_is_called_optimal_to_tolerance_above_a_
     three.append(0.99844083941414)
     links = np.array([two, one, three, three, one, one, three, two]) * [[-1], [0], [1], [1], [-1], [1], [-1], [1]]
     losses, places = [1.0, 1.0, 4.0, 2.0, 4.0, 0.0, 3.0, 4.0], np.array([0, 0, 1, 1] * 2)
-    region = Region(linear=[Linear({"f0": -3.0, "f1": -2.0, "f2": -2.0}, lower=0, upper=0)])
+    region = Region(linear=[Linear({"f0": 3.0, "f1": 1.0, "f2": 2.0}, lower=0, upper=0)])
     names = ["f0", "f1", "f2"]
     lattices = Lattices(links, [0, 4, 8], places, places + 1, list("abcdefgh"), losses=losses, names=names)
     found = lpmert.minimize(lattices, metric="loss", region=region)
