@@ -84,8 +84,14 @@ def farkas(rows: Rows) -> list[int] | None:
     for row, column in enumerate(pivots):
         vector[column] = -columns[row][free[0]]
     multipliers = reduced(vector if determinant > 0 else [-entry for entry in vector])
-    balanced = min(multipliers) >= 0 and not any(dot(column, multipliers) for column in zip(*rows, strict=True))
-    return multipliers if balanced else None
+    return multipliers if _balanced(rows, multipliers) else None
+
+
+def _balanced(rows: Rows, multipliers: Sequence[int]) -> bool:
+    """Whether the multipliers [R] are not negative, not all zero, and add the rows up to exactly zero."""
+    if min(multipliers) < 0 or not any(multipliers):
+        return False
+    return not any(dot(column, multipliers) for column in zip(*rows, strict=True))
 
 
 def all_positive(rows: Rows, weights: Sequence[int]) -> bool:
@@ -97,38 +103,17 @@ def decide(rows: Rows) -> tuple[list[int], list[int]]:
     """Decide exactly whether some w has a strictly positive dot product with every integer row.
 
     Return w, or else multipliers [R] that are not negative and add the rows up to zero; the other of them is empty. At
-    most D+1 multipliers are not 0. The rows whose hull has w as its point of least norm come in one at a time, the one
-    of least product first (Wolfe, Finding the nearest point in a polytope, 1976); w need not be that point.
+    most D+1 multipliers are not 0. Raises `ArithmeticError` if the answer fails its check, which would be a defect here.
     """
-    corral, shares = [0], [Fraction(1)]
-    while rows:
-        checkpoint()
-        whole = whole_row(shares)
-        point = reduced([dot(whole, column) for column in zip(*(rows[i] for i in corral), strict=True)])
-        if not any(point):
-            share_of = dict(zip(corral, whole, strict=True))
-            return [], [share_of.get(i, 0) for i in range(len(rows))]
-        products = [dot(row, point) for row in rows]
-        least = min(range(len(rows)), key=products.__getitem__)
-        if products[least] > 0:
-            return point, []
-        corral.append(least)
-        shares.append(Fraction(0))
-        while min(nearest := _nearest([rows[i] for i in corral])) <= 0:
-            step = min(share / (share - other) for share, other in zip(shares, nearest, strict=True) if other <= 0)
-            moved = [share + step * (other - share) for share, other in zip(shares, nearest, strict=True)]
-            corral = [i for i, share in zip(corral, moved, strict=True) if share]
-            shares = [share for share in moved if share]
-        shares = nearest
-    return [], []
-
-
-def _nearest(rows: Rows) -> list[Fraction]:
-    """Return the shares [R] of affinely independent rows, of sum 1, in the point of their affine hull of least norm."""
-    table = [[0, *[1] * len(rows), 1], *([1, *(dot(row, other) for other in rows), 0] for row in rows)]
-    pivots, determinant = eliminate(table, len(table))
-    shares = {column: Fraction(row[-1], determinant) for row, column in zip(table, pivots, strict=True)}
-    return [shares[k] for k in range(1, len(table))]
+    if not rows:
+        return [], []
+    zero = next((index for index, row in enumerate(rows) if not any(row)), None)
+    if zero is not None:
+        return [], [int(i == zero) for i in range(len(rows))]
+    weights, multipliers = _Dictionary(rows).solve()
+    if not (_balanced(rows, multipliers) if multipliers else all_positive(rows, weights)):
+        raise ArithmeticError("the exact simplex returned an answer that does not hold")
+    return weights, multipliers
 
 
 def rounded_inside(rows: Rows, weights: Sequence[int]) -> FloatArray:
@@ -185,6 +170,109 @@ def solve_integers(matrix: Rows, target: Sequence[int]) -> list[Fraction] | None
         numerators = [0] * width
         for index, column in enumerate(pivots):
             numerators[column] = work[index][width]
+
+
+class _Dictionary:
+    """A simplex dictionary in integers over a common denominator for: minimise x, slack_i = row_i.w - b_i + x >= 0.
+
+    The right sides b_i may be any positive numbers, since w may be scaled; different ones keep the vertices apart. Free
+    w enter first and never leave. Pivots take the largest coefficient; after a degenerate pivot they follow Bland's
+    rule until the objective falls again, so that the method terminates.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.count = len(rows)
+        self.width = len(rows[0])
+        # Variables: 0..R-1 slacks, R..R+D-1 weights, R+D the objective x. Columns: D weights, x, constant.
+        self.objective = self.count + self.width
+        # Knuth's multiplicative hash: fixed numbers between 256 and 511 without a pattern.
+        self.right = [256 + (((i + 1) * 2654435761 >> 16) & 255) for i in range(self.count)]
+        self.basic = list(range(self.count))
+        self.nonbasic = list(range(self.count, self.objective + 1))
+        self.table = [[*row, 1, -b] for row, b in zip(rows, self.right, strict=True)]
+        self.denominator = 1
+
+    def solve(self) -> tuple[list[int], list[int]]:
+        """Pivot until the weights are strictly feasible or x is proved positive at its least."""
+        self._pivot(max(range(self.count), key=self.right.__getitem__), self.width)
+        degenerate = False
+        while True:
+            checkpoint()
+            place = self.basic.index(self.objective) if self.objective in self.basic else None
+            if place is None or self._strict(place):
+                return self._weights(), []
+            entering = self._entering(self.table[place], bland=degenerate)
+            if entering is None:
+                return [], self._multipliers(self.table[place])
+            leaving = self._leaving(entering, place)
+            degenerate = self.table[leaving][-1] == 0
+            self._pivot(leaving, entering)
+
+    def _strict(self, place: int) -> bool:
+        x = self.table[place][-1]
+        values = [0] * self.count
+        for variable, row in zip(self.basic, self.table, strict=True):
+            if variable < self.count:
+                values[variable] = row[-1]
+        return all(value + self.denominator * b > x for value, b in zip(values, self.right, strict=True))
+
+    def _entering(self, costs: list[int], *, bland: bool) -> int | None:
+        best: int | None = None
+        for column, variable in enumerate(self.nonbasic):
+            cost = costs[column]
+            if variable >= self.count and cost:
+                return column
+            if cost < 0 and (best is None or (variable < self.nonbasic[best] if bland else cost < costs[best])):
+                best = column
+        return best
+
+    def _leaving(self, entering: int, place: int) -> int:
+        # The objective's own row always blocks, so the search never runs out of rows.
+        direction = 1 if self.table[place][entering] < 0 else -1
+        best, top, bottom = place, self.table[place][-1], -direction * self.table[place][entering]
+        for index, (variable, row) in enumerate(zip(self.basic, self.table, strict=True)):
+            slope = -direction * row[entering]
+            if variable < self.count and slope > 0:
+                order = row[-1] * bottom - top * slope
+                if order < 0 or (order == 0 and best != place and variable < self.basic[best]):
+                    best, top, bottom = index, row[-1], slope
+        return best
+
+    def _pivot(self, leaving: int, entering: int) -> None:
+        pivot_row = self.table[leaving]
+        pivot, old = pivot_row[entering], self.denominator
+        sign = 1 if pivot > 0 else -1
+        size = abs(pivot)
+        signed = [sign * entry for entry in pivot_row]
+        for index, row in enumerate(self.table):
+            if index == leaving:
+                continue
+            factor = row[entering]
+            if factor:
+                updated = [(a * size - factor * b) // old for a, b in zip(row, signed, strict=True)]
+                updated[entering] = sign * factor
+            else:
+                updated = [a * size // old for a in row]
+            self.table[index] = updated
+        replaced = [-entry for entry in signed]
+        replaced[entering] = sign * old
+        self.table[leaving] = replaced
+        self.denominator = size
+        self.basic[leaving], self.nonbasic[entering] = self.nonbasic[entering], self.basic[leaving]
+
+    def _weights(self) -> list[int]:
+        weights = [0] * self.width
+        for variable, row in zip(self.basic, self.table, strict=True):
+            if self.count <= variable < self.objective:
+                weights[variable - self.count] = row[-1]
+        return reduced(weights)
+
+    def _multipliers(self, costs: list[int]) -> list[int]:
+        multipliers = [0] * self.count
+        for column, variable in enumerate(self.nonbasic):
+            if variable < self.count:
+                multipliers[variable] = costs[column]
+        return reduced(multipliers)
 
 
 def eliminate(table: list[list[int]], width: int) -> tuple[list[int], int]:
