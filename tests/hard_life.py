@@ -89,9 +89,9 @@ _found: dict[str, Any] = {}
 
 def _known(registry: Registry) -> Any:
     """What other packages register, looked up once."""
-    if registry.group not in _found:
-        _found[registry.group] = _foreign(registry)
-    return _found[registry.group]
+    if registry.kind not in _found:
+        _found[registry.kind] = _foreign(registry)
+    return _found[registry.kind]
 
 
 class Failed(Exception):

@@ -103,8 +103,9 @@ class AttainabilityOracle:
         differences /= np.abs(differences).max() or 1.0
         objective = differences.mean(axis=0) if cap is None else cap.unit
         options: Any = {"primal_feasibility_tolerance": 1e-10}
-        limits: Any = -differences, np.zeros(len(differences))
-        answer = linprog(-objective, *limits, bounds=(-1, 1), method="highs", options=options)
+        answer = linprog(
+            -objective, A_ub=-differences, b_ub=np.zeros(len(differences)), bounds=(-1, 1), options=options
+        )
         weights = np.asarray(answer.x) if answer.status == 0 else None
         if weights is None or weights @ objective <= _PUBLISHED_TOLERANCE:
             return None
