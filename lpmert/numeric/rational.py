@@ -103,7 +103,7 @@ def decide(rows: Rows) -> tuple[list[int], list[int]]:
     """Decide exactly whether some w has a strictly positive dot product with every integer row.
 
     Return w, or else multipliers [R] that are not negative and add the rows up to zero; the other of them is empty. At
-    most D+1 multipliers are not 0. Raises `ArithmeticError` if the answer fails its check, which would be a defect here.
+    most D+1 multipliers are not 0. Raises `ArithmeticError` if the answer fails its check: a defect of this function.
     """
     if not rows:
         return [], []
