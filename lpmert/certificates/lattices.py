@@ -10,14 +10,14 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import gcd, isfinite, lcm
-from operator import ge, itemgetter, mul
+from operator import eq, ge, itemgetter, mul
 from typing import NamedTuple
 
 import numpy as np
 
 from lpmert.certificates.format import Header, agreeing
 from lpmert.certificates.lists import Equations, Whole, basis_of
-from lpmert.errors import CertificateError, DataError, FloatArray
+from lpmert.errors import CertificateError, DataError, FloatArray, IntArray
 from lpmert.limits import checked, checkpoint
 from lpmert.metrics.base import Metric
 from lpmert.metrics.text import TextMetric
@@ -140,14 +140,31 @@ def _statistics_at(
     graph, name = problem.lattices.graph(number), quoted(problem.lattices.list_ids[number])
     free = [weights[d] / factor for d, factor in zip(coordinates.free, coordinates.factors, strict=True)]
     whole = [int(weight * lcm(*(x.denominator for x in free))) for weight in free]
-    scores = [[sum(map(mul, row, whole)), *row] for row in coordinates.rows(graph, problem.lattices.units)]
-    best = _labels(graph, scores, lambda one, other: one[0] > other[0] or one == other)
+    rows = coordinates.rows(graph, problem.lattices.units)
+    links = _links_of_best_paths(graph, [sum(map(mul, row, whole)) for row in rows])
+    part = graph._replace(sources=graph.sources[links], seconds=graph.seconds[links], targets=graph.targets[links])
+    best = _labels(part, [rows[k] for k in links.tolist()], eq)
     if best is None:
         raise _too_large(name)
-    first, *tied = (problem.statistics(number, np.array(way, dtype=np.int64)) for _, way in best)
+    first, *tied = (problem.statistics(number, links[list(way)]) for _, way in best)
     if any((own != first).any() for own in tied):
         raise CertificateError(f"at the weights, paths of {name} tie")
     return first
+
+
+def _links_of_best_paths(graph: Graph, scores: list[int]) -> IntArray:
+    """Return the links, in order, of all paths with the best score; scores [L]: of the links."""
+    links = list(zip(graph.sources.tolist(), graph.seconds.tolist(), graph.targets.tolist(), scores, strict=True))
+    best, totals = {0: 0}, []  # the best score of each node, and of each link with what leads to it
+    for source, second, target, score in links:
+        totals.append(best[source] + best[second] + score)
+        best[target] = max(totals[-1], best.get(target, totals[-1]))
+    reached, found = {graph.n_nodes - 1}, []
+    for k, (source, second, target, _) in reversed(list(enumerate(links))):
+        if target in reached and totals[k] == best[target]:
+            found.append(k)
+            reached |= {source, second}
+    return np.array(found[::-1], dtype=np.int64)
 
 
 def _ways(

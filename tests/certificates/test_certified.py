@@ -101,6 +101,17 @@ def test_certificates_of_lattices_and_hypergraphs_prove_the_least_loss_of_all_pa
     assert ended["proved"] > len(seeds), ended
 
 
+def test_ties_beside_the_best_path_of_a_lattice_do_not_matter(path: Path) -> None:
+    """1,024 partial paths, which differ in a feature of weight 0, lead to a node that is not on the best path."""
+    links = [(k, k + 1, (float(up << k), -1.0)) for k in range(10) for up in (0, 1)]
+    sources, targets, features = zip(*links, (10, 11, (0.0, -1.0)), (0, 11, (0.0, 5.0)), strict=True)
+    words = ["b"] * (len(features) - 1) + ["a"]
+    lattices = lpmert.Lattices(features, [0, len(features)], sources, targets, words, ["a"])
+    result = replace(lpmert.minimize(lattices), weights=np.array([0.0, 1.0]))
+    lpmert.certify(lattices, result, path)
+    assert verify(path, lattices).loss == 0
+
+
 @pytest.mark.parametrize("method", ["sweep", "cells", "choices", "lp-mert", "exhaustive", "mip", "auto"])
 def test_the_optimum_of_every_engine_can_be_certified(path: Path, method: str) -> None:
     lists = random_lists("floats", 3, most_features=2)
