@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from benchmarks.harness import Answer, Dataset, Judgement, Objective
-from lpmert.metrics.base import metric_by_name
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 

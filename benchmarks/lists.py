@@ -13,7 +13,7 @@ from benchmarks.harness import Answer, Judgement, Objective, Solver
 from lpmert.api import evaluated
 from lpmert.errors import FloatArray, MethodError
 from lpmert.methods.direct_search import Och
-from lpmert.metrics.base import metric_by_name
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.lattice_problem import AnyProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem

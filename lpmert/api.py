@@ -457,7 +457,7 @@ def certify(
     >>> lpmert.verify(path, lists).proved
     True
     """
-    from lpmert.certificates.certify import refuse_cosine, write_certificate, write_certificate_of_graphs
+    from lpmert.certificates.write.certify import refuse_cosine, write_certificate, write_certificate_of_graphs
 
     refuse_cosine(checked_region(region))
     checked_limits(time_limit, None, None, None, memory_limit)

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from lpmert.api import Searches, list_problem, many_searches
 from lpmert.errors import FloatArray, IntArray, LimitError, MetricError, RegionError
-from lpmert.metrics.base import WITHIN, Budget, Metric
+from lpmert.metrics.base import Metric
+from lpmert.metrics.ratio import WITHIN, Budget
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.nbest import NBest, column_of
 from lpmert.model.problem import Problem

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from lpmert.api import minimize
 from lpmert.comparing.tune import Tuned, tune
 from lpmert.errors import FloatArray, IntArray
-from lpmert.metrics.base import AdditiveMetric, Metric, metric_of
+from lpmert.metrics.base import AdditiveMetric, Metric
+from lpmert.metrics.contract import metric_of
 from lpmert.model.arrays import BEYOND_DOUBLES, as_ids, frame_names, is_masked, is_missing, is_rounded
 from lpmert.model.nbest import NBest
 from lpmert.model.region import Region

@@ -135,14 +135,14 @@ METRICS = Registry(
     {
         "loss": "lpmert.metrics.base:SumOfLosses",
         "zero-one": "lpmert.metrics.base:ZeroOne",
-        "bleu": "lpmert.metrics.base:Bleu",
-        "chrf": "lpmert.metrics.base:Chrf",
-        "f1": "lpmert.metrics.base:f_beta",
+        "bleu": "lpmert.metrics.ratio:Bleu",
+        "chrf": "lpmert.metrics.ratio:Chrf",
+        "f1": "lpmert.metrics.ratio:f_beta",
         "wer": "lpmert.metrics.base:Wer",
         "cer": "lpmert.metrics.base:Cer",
-        "error-rate": "lpmert.metrics.base:error_rate",
-        "precision": "lpmert.metrics.base:precision",
-        "recall": "lpmert.metrics.base:recall",
+        "error-rate": "lpmert.metrics.ratio:error_rate",
+        "precision": "lpmert.metrics.ratio:precision",
+        "recall": "lpmert.metrics.ratio:recall",
     },
 )
 

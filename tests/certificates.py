@@ -18,8 +18,8 @@ from problems import METRICS
 
 import lpmert
 from lpmert import CertificateError, Linear, Region, ranking
-from lpmert.certificates.certify import write_certificate
 from lpmert.certificates.format import Header, RankingHeader
+from lpmert.certificates.write.certify import write_certificate
 from lpmert.model.nbest import NBest
 from lpmert.registry import BLEU_COLUMNS, F_COLUMNS
 

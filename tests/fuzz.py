@@ -31,7 +31,7 @@ from lpmert import DataError, MethodError, Region, RegionError, Result, Status
 from lpmert.configurable import Option
 from lpmert.methods import Method
 from lpmert.metrics import LinearFraction
-from lpmert.metrics.base import metric_of
+from lpmert.metrics.contract import metric_of
 from lpmert.registry import METHODS
 from lpmert.search import driver
 

@@ -21,7 +21,7 @@ from lpmert.core import lay_minorant
 from lpmert.interpretable import _narrowed, _relaxed
 from lpmert.methods import LpMert
 from lpmert.methods.lp_mert import AttainabilityOracle
-from lpmert.metrics.base import Budget
+from lpmert.metrics.ratio import Budget
 from lpmert.model.presolve import fixed_point
 from lpmert.model.region import limits_of
 from lpmert.numeric import rational

@@ -21,7 +21,7 @@ from lpmert.errors import FloatArray
 from lpmert.files import read_text
 from lpmert.formats.moses import read_moses
 from lpmert.methods.sparse import Boosting, MinimumSampleRisk, Perceptron, Trained
-from lpmert.metrics.base import metric_by_name
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.nbest import NBest
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from lpmert.certificates.format import CertificateReader, Header, Record, agreei
 from lpmert.certificates.lists import Box, ProofLists, Whole, basis_of, check_equations
 from lpmert.errors import BoolArray, CertificateError, FloatArray, IntArray
 from lpmert.limits import checked, checkpoint
-from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric, check_statistics, metric_of
+from lpmert.metrics.base import AdditiveMetric, Metric, RatioMetric
+from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest, column_of
 from lpmert.numeric.lists import varying_columns
 from lpmert.quoting import counted

@@ -195,7 +195,7 @@ class Reading:
 
     def summed_metric(self, data: Data) -> Any:
         """Return the metric of lists or lattices: that of --metric, or the one that statistics or texts imply."""
-        from lpmert.metrics.base import metric_of
+        from lpmert.metrics.contract import metric_of
 
         if not isinstance(data, lpmert.NBest):
             return self.arguments.get(_METRIC, "wer")
@@ -217,13 +217,13 @@ class Reading:
 
     def rates(self, unit: Unit, loss: float) -> dict[str, float]:
         """Return the error rate of a loss that was counted against references, if their length is known."""
-        from lpmert.metrics.base import ERROR_RATE
+        from lpmert.metrics.contract import ERROR_RATE
 
         return {ERROR_RATE: unit.of(loss)} if self.references and unit.counts else {}
 
     def unit(self, data: Data) -> Unit:
         from lpmert.formats.utterances import references_by_list
-        from lpmert.metrics.base import check_statistics, metric_of, rates_of, unit_of
+        from lpmert.metrics.contract import check_statistics, metric_of, rates_of, unit_of
         from lpmert.metrics.text import EditTexts, TerTexts, reference_length, text_unit
 
         arguments = self.arguments

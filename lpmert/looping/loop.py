@@ -29,7 +29,8 @@ from lpmert.formats.weights import checked_region, given_weights
 from lpmert.limits import OutOfTime, checkpoint, heeding, told, unheeded
 from lpmert.looping.decoders import Decoded, Decoder, check_references, checked, own_texts
 from lpmert.looping.pool import Consistency, Pool, Step, Stepping, angle_between, consistency, vector_of, warning
-from lpmert.metrics.base import Metric, SumOfLosses, metric_of, rates_of, unit_of
+from lpmert.metrics.base import Metric, SumOfLosses
+from lpmert.metrics.contract import metric_of, rates_of, unit_of
 from lpmert.metrics.text import TextMetric, reference_length, text_metric, text_unit
 from lpmert.model.judgments import measure_texts
 from lpmert.model.nbest import NBest

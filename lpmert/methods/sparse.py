@@ -24,7 +24,8 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.lines import Clock
 from lpmert.methods.surrogate_losses import lists_of, own_losses
-from lpmert.metrics.base import AdditiveMetric, Metric, check_statistics, losses_of_totals, metric_of
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.metrics.contract import check_statistics, metric_of
 from lpmert.model.nbest import NBest
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import first_best, list_numbers

@@ -21,7 +21,8 @@ from lpmert.configurable import option
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.limits import out_of_time
 from lpmert.lines import Clock
-from lpmert.metrics.base import AdditiveMetric, Bleu, LinearFraction, Metric, losses_of_totals
+from lpmert.metrics.base import AdditiveMetric, Metric, losses_of_totals
+from lpmert.metrics.ratio import Bleu, LinearFraction
 from lpmert.model.canonical import CanonicalWeights
 from lpmert.model.problem import Problem
 from lpmert.numeric.lists import first_best, list_numbers, rows_of_lists, units

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from lpmert.errors import MetricError
-from lpmert.metrics.base import Bleu, Chrf, Metric, SumOfLosses
+from lpmert.metrics.base import Metric, SumOfLosses
+from lpmert.metrics.ratio import Bleu, Chrf
 from lpmert.quoting import LOSS, Unit, listed, quoted
 from lpmert.registry import BLEU_COLUMNS
 

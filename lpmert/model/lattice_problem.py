@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from lpmert.errors import FloatArray, IntArray, MetricError, RegionError
 from lpmert.limits import room_for
-from lpmert.metrics.base import ERROR_RATE, SumOfLosses, exact_loss, unit_of
+from lpmert.metrics.base import SumOfLosses, exact_loss
+from lpmert.metrics.contract import ERROR_RATE, unit_of
 from lpmert.metrics.text import EditTexts, TextCounter, TextMetric, reference_length, source_of, text_metric, text_unit
 from lpmert.model.canonical import LOSS_UNIT, CallerWeights, Canonical, CanonicalWeights, Coordinates, Totals
 from lpmert.model.graphs import SILENT, Graph, Lattices, WordGraphs

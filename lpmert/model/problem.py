@@ -13,16 +13,8 @@ import numpy as np
 from lpmert.core import possible_winners
 from lpmert.errors import FloatArray, IntArray, MethodError
 from lpmert.limits import give_back, room_for
-from lpmert.metrics.base import (
-    AdditiveMetric,
-    Metric,
-    check_metric,
-    check_statistics,
-    exact_loss,
-    metric_of,
-    rates_of,
-    unit_of,
-)
+from lpmert.metrics.base import AdditiveMetric, Metric, exact_loss
+from lpmert.metrics.contract import check_metric, check_statistics, metric_of, rates_of, unit_of
 from lpmert.model.canonical import (
     CallerWeights,
     Canonical,

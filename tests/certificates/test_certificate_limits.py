@@ -17,7 +17,7 @@ from searches import peak_of
 
 import lpmert
 from lpmert import LimitError, MethodError, NBest, verify
-from lpmert.certificates.certify import write_certificate
+from lpmert.certificates.write.certify import write_certificate
 from lpmert.cli import running
 from lpmert.limits import Deadline
 

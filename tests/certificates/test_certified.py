@@ -26,8 +26,8 @@ from shared import librispeech, needs_shared, swahili, train_choices
 
 import lpmert
 from lpmert import CertificateError, Linear, LpmertError, MethodError, NBest, Region, RegionError, verify
-from lpmert.certificates.certify import write_certificate
 from lpmert.certificates.format import CertificateReader, Header, Record, certificate_writer
+from lpmert.certificates.write.certify import write_certificate
 
 pytestmark = pytest.mark.usefixtures("poor_start")
 
@@ -281,7 +281,8 @@ def test_checking_loads_no_search_engine_and_no_solver(path: Path) -> None:
     own = {name for name in loaded if name.startswith("lpmert.")}
     allowed = """
         certificates certificates.claims certificates.format certificates.lists certificates.verify errors files limits
-        metrics metrics.base model model.arrays model.nbest numeric numeric.lists numeric.rational
+        metrics metrics.base metrics.contract metrics.ratio model model.arrays model.nbest numeric numeric.lists
+        numeric.rational
     """
     assert own | set(at_import) == {f"lpmert.{name}" for name in allowed.split()} | set(at_import)
 

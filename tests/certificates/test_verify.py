@@ -26,12 +26,12 @@ from test_certificate_fuzz import CHANGES
 import lpmert
 from lpmert import CertificateError, Lattices, Linear, MethodError, NBest, Region, verify
 from lpmert.certificates import lattices as check
-from lpmert.certificates.certify import write_certificate
 from lpmert.certificates.claims import Price, RatioClaim
 from lpmert.certificates.format import BOXES
 from lpmert.certificates.lattices import midpoint, orthants
 from lpmert.certificates.lists import Box, ProofLists, Whole, basis_of, rows_with_limits
 from lpmert.certificates.verify import Node, _checked, check_node, claim_of, narrowed, root_node
+from lpmert.certificates.write.certify import write_certificate
 from lpmert.metrics.base import SumOfLosses
 from lpmert.numeric.rational import solve_integers
 

@@ -19,7 +19,7 @@ from lpmert.comparing import averaging
 from lpmert.comparing.averaging import AGREEMENT, average_weights
 from lpmert.comparing.cross_validation import shares
 from lpmert.methods import Averaging, Och
-from lpmert.metrics.base import metric_by_name
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.canonical import CallerWeights
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.search.driver import solve

@@ -25,7 +25,7 @@ from lpmert.comparing.comparison import OPTIMUM
 from lpmert.comparing.cross_validation import Split, corrected_test, folds_of, interval_of
 from lpmert.methods import Averaging, Grid, Likelihood, Mira, NelderMead, Och, Pro, RandomSearch, Stabilised, Tpe
 from lpmert.metrics import SumOfLosses
-from lpmert.metrics.base import metric_by_name
+from lpmert.metrics.contract import metric_by_name
 from lpmert.metrics.text import TEXT_METRICS
 from lpmert.quoting import visible
 from lpmert.registry import METHODS

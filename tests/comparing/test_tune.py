@@ -18,7 +18,7 @@ from lpmert.comparing import cross_validation as estimates
 from lpmert.comparing.averaging import Average
 from lpmert.comparing.cross_validation import Interval, Split, cross_validated, estimate_of, fit, folds_of
 from lpmert.limits import Deadline
-from lpmert.metrics.base import metric_by_name
+from lpmert.metrics.contract import metric_by_name
 from lpmert.model.canonical import CallerWeights, CanonicalWeights
 
 EXAMPLE = ROOT / "examples" / "asr" / "nbest.tsv.gz"

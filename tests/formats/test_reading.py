@@ -20,9 +20,9 @@ from lpmert.files import lines, read_text
 from lpmert.formats.detect import detect
 from lpmert.formats.moses import load_mert_data, merge_sparse
 from lpmert.formats.utterances import read_transcripts
-from lpmert.metrics.base import BLEU_COLUMNS
 from lpmert.metrics.text import BleuTexts
 from lpmert.ranking import Judged, evaluate
+from lpmert.registry import BLEU_COLUMNS
 
 SWAHILI = (SHARED_DATA or Path()) / "swahili-mert-100best"
 MOSES = """0 ||| the house ||| LM0= -1.5 TM0= -2 0.25 ||| -3.1 ||| 0

@@ -19,19 +19,9 @@ from lpmert import MetricError, NBest, Status, core
 from lpmert.core import lay_minorant, loss_of_height, losses_of_totals
 from lpmert.errors import FloatArray
 from lpmert.methods.choices import UNIT, Ratio
-from lpmert.metrics.base import (
-    BLEU,
-    CHRF,
-    Bleu,
-    Chrf,
-    LinearFraction,
-    SumOfLosses,
-    ZeroOne,
-    f_beta,
-    metric_by_name,
-    precision,
-    recall,
-)
+from lpmert.metrics.base import BLEU, CHRF, SumOfLosses, ZeroOne
+from lpmert.metrics.contract import metric_by_name
+from lpmert.metrics.ratio import Bleu, Chrf, LinearFraction, f_beta, precision, recall
 
 BOUNDED = {
     "bleu": Bleu(),

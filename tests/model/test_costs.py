@@ -18,7 +18,7 @@ from lpmert import MethodError, MetricError, NBest, Status
 from lpmert.core import INFINITE_COST
 from lpmert.errors import FloatArray
 from lpmert.methods.cells import Cells
-from lpmert.metrics.base import LinearFraction
+from lpmert.metrics.ratio import LinearFraction
 from lpmert.model.canonical import Canonical
 from lpmert.model.presolve import fixed_point, whole_fractions
 from lpmert.model.problem import Problem

@@ -341,7 +341,7 @@ def test_a_certificate_asks_for_room_first(tmp_path: Path, fresh_memory: int, mo
     result = lpmert.minimize(nbest)
     limit = fresh_memory + (256 << 20)
     lpmert.certify(nbest, result, tmp_path / "proof.json", memory_limit=limit)
-    monkeypatch.setattr("lpmert.certificates.certify.ROW_BYTES", 1 << 20)
+    monkeypatch.setattr("lpmert.certificates.write.certify.ROW_BYTES", 1 << 20)
     with pytest.raises(lpmert.DataError, match=r"a certificate, .* takes .* MiB more; allow more with --memory-limit"):
         lpmert.certify(nbest, result, tmp_path / "none.json", memory_limit=limit)
     assert not (tmp_path / "none.json").exists()

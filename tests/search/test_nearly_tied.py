@@ -15,7 +15,7 @@ from searches import short_descent
 
 import lpmert
 from lpmert import MethodError, Result, Status, verify
-from lpmert.certificates.certify import write_certificate
+from lpmert.certificates.write.certify import write_certificate
 from lpmert.errors import FloatArray
 from lpmert.methods import Method
 from lpmert.methods.choices import Choices

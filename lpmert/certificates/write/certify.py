@@ -15,11 +15,12 @@ import numpy as np
 from lpmert.certificates.format import BOXES, Header, Record, certificate_writer
 from lpmert.certificates.lattices import lists_of, lost_on_paths
 from lpmert.certificates.lists import ROW_BYTES, ProofLists, basis_of, rounded, rows_with_limits
-from lpmert.certificates.tree import Anywhere, Undercut, grow_boxes, grow_selections
 from lpmert.certificates.verify import claim_of, root_node, with_zeros, zeros_of
+from lpmert.certificates.write.tree import Anywhere, Undercut, grow_boxes, grow_selections
 from lpmert.errors import CertificateError, DataError, MethodError
 from lpmert.limits import room_for
-from lpmert.metrics.base import Metric, metric_of
+from lpmert.metrics.base import Metric
+from lpmert.metrics.contract import metric_of
 from lpmert.model.lattice_problem import LatticeProblem
 from lpmert.model.nbest import NBest
 from lpmert.model.presolve import column_scales, independent_columns

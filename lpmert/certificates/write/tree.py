@@ -1,7 +1,7 @@
 """Grow the tree of a certificate: over boxes, and below them over selections.
 
 Boxes are split until the least costs of the survivors, or conflicts, close them. Searches over selections, depth first,
-exclude hypotheses by cores, bound and branch as methods/choices/choices.py does. The optimum is known: they only show
+exclude hypotheses by cores, bound and branch as methods/choices.py does. The optimum is known: they only show
 that nothing undercuts it. The checker's own rules check every record before it is written, and return the children.
 """
 
