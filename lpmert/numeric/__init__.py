@@ -1,1 +1,1 @@
-"""Numbers without a metric: rational arithmetic, cones, least norm and linear programs."""
+"""Numbers without a metric: rational arithmetic, lists of rows, and cones with their linear programs."""
