@@ -141,11 +141,19 @@ class Problem(BaseProblem):
         features = nbest.features
         self._decimals = decimals_of(features if isinstance(features, np.ndarray) else features.data)
         self.reduced = nbest.n_hypotheses >= MANY and self._reduction.columns is not None
-        found = self._winners() if self.reduced else (begin + rows for begin, _, _, rows in self._distinct_blocks())
-        self._rows = joined(list(found))
-        offsets, every = take_rows(nbest.offsets, self._rows), len(self._rows) == nbest.n_hypotheses
-        dense = self._decimals.of(nbest.dense_features(slice(None) if every else self._rows))
-        reduced, rounding = self._reduction.features(dense, offsets)
+        if self.reduced:
+            self._rows = joined(list(self._winners()))
+            offsets = take_rows(nbest.offsets, self._rows)
+            dense = self._decimals.of(nbest.dense_features(self._rows))
+            reduced, rounding = self._reduction.features(dense, offsets)
+        else:
+            dense = self._decimals.of(nbest.dense_features())
+            reduced, rounding = self._reduction.features(dense, nbest.offsets)
+            self._rows = self._representatives(reduced if rounding is None else rounding.codes, nbest.offsets, 0)
+            offsets = take_rows(nbest.offsets, self._rows)
+            if len(self._rows) < len(dense):
+                dense, reduced = dense[self._rows], reduced[self._rows]
+                rounding = None if rounding is None else rounding.take(self._rows)
         statistics = nbest.statistics[self._rows]
         size = dense.nbytes + statistics.nbytes + self._rows.nbytes
         room_for(_TIMES * size, "the canonical form, first weights and a report")
@@ -195,8 +203,11 @@ class Problem(BaseProblem):
 
     def _representatives(self, features: FloatArray, offsets: IntArray, begin: int) -> IntArray:
         """Return the rows that represent groups with identical features [m, d]; begin: the first of these rows."""
-        losses = None if self.losses is None else self.losses[begin : begin + len(features)]
-        return representatives(group_identical(features, offsets), losses, self.ties)
+        found, losses = [], None if self.losses is None else self.losses[begin:]
+        for _, rows, block_offsets in blocks_of_lists(offsets):
+            leader = group_identical(features[rows], block_offsets)
+            found.append(rows.start + representatives(leader, None if losses is None else losses[rows], self.ties))
+        return joined(found)
 
     @property
     def free(self) -> tuple[str, ...]:
