@@ -1,4 +1,4 @@
-"""Weights of the caller, of the canonical form and of unmerged lists: mypy tells them apart."""
+"""Weights of the caller and of the canonical form: mypy tells them apart, and from plain arrays."""
 
 from __future__ import annotations
 
