@@ -45,6 +45,10 @@ class DataError(LpmertError):
         super().__init__(f"{place}: {message}" if place else message)
 
 
+class OptionError(DataError):
+    """An option that reading or writing a format does not take, or lacks."""
+
+
 class MetricError(LpmertError):
     """The metric is unknown or does not fit the statistics."""
 

@@ -78,6 +78,7 @@ def loop(
     given = {"iterations": iterations, "time_limit": time_limit, "memory_limit": memory_limit}
     with out.opened(drawn.picture) as deliver, ExitStack() as programs:
         arguments = read_config(config, programs)
+        out.check([*arguments["weights"]])
         arguments |= {name: value for name, value in given.items() if value is not None}
         arguments["folder"] = None if forget else folder or Path(config).with_suffix(".loop")
         with interruptible() as stop:

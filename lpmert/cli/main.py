@@ -106,7 +106,9 @@ class Program(options.Command, click.Group):
         except lpmert.LimitError as error:
             _end(ctx, f"stopped by a limit: {error}", ExitCode.STOPPED)
         except lpmert.LpmertError as error:
-            of_option = (getattr(error, "path", None) or "").startswith("--")
+            from lpmert.errors import OptionError
+
+            of_option = isinstance(error, OptionError) or (getattr(error, "path", None) or "").startswith("--")
             _end(ctx, f"error: {error}", ExitCode.WRONG_USAGE if of_option else ExitCode.FAILED)
 
 

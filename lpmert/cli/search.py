@@ -189,8 +189,8 @@ class Reading:
         for name in (*arguments, *(("deduplicate",) if self.deduplicate else ())):
             if name not in known:
                 raise click.UsageError(f"{flag(name)} does not apply to whole lattices ({self.kind}).")
-        if not self.references:
-            raise lpmert.DataError("lattices need references (--references)", path=self.name)
+        if "references" not in arguments:
+            raise click.UsageError(f"--references is needed for reading {self.kind}.")
         return lpmert.load_lattices(self.source, format=self.format, **arguments)
 
     def summed_metric(self, data: Data) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lpmert.errors import DataError
+from lpmert.errors import DataError, OptionError
 from lpmert.files import EMPTY, STDIN, archive_members, buffered_pipes, head_of, is_archive
 from lpmert.formats.columns import Wanted, losses_of_gains, matched
 from lpmert.formats.format import COUNTED, COUNTING, Format, Paths
@@ -243,10 +243,10 @@ def _check_options(known: Mapping[str, bool], options: Mapping[str, Any], what: 
     for name in options:
         if name not in known:
             there = listed(known) or "none"
-            raise DataError(f"{what} takes no option {quoted(name)}; its options are {there}", path=path)
+            raise OptionError(f"{what} takes no option {quoted(name)}; its options are {there}", path=path)
     for name, needed in known.items():
         if needed and name not in options:
-            raise DataError(f"{what} needs the option {quoted(name)}", path=path)
+            raise OptionError(f"{what} needs the option {quoted(name)}", path=path)
 
 
 def _by_ending(path: str | Path) -> str | None:

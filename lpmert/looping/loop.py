@@ -600,28 +600,29 @@ def loop(
     with many_searches("a loop needs", *call, partial=True) as searches, heeding():
         if searches.method.remembers:
             raise MethodError(f"a loop keeps what iterations leave behind; leave earlier out of {searches.method.name}")
-        settings = {
-            "weights": first,
-            "n": n,
-            "method": searches.method.settings(),
-            "metric": None if metric is None else str(getattr(metric, "signature", metric)),
-            "region": None if region is None else region.signature,
-            "equal_words": equal_words,
-            "patience": patience,
-            "seed": searches.seed,
-            "held_out": held_out is not None,
-            "references": inputs.digest,
-            "held_out_references": None if held_out_inputs is None else held_out_inputs.digest,
-        }
-        stepping = Stepping(searches, most, region, first)
-        journal = Journal(folder, settings, resume=resume)  # after all checks, because it writes
-        rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
+        rounds: Rounds | None = None
         try:
+            settings = {
+                "weights": first,
+                "n": n,
+                "method": searches.method.settings(),
+                "metric": None if metric is None else str(getattr(metric, "signature", metric)),
+                "region": None if region is None else region.signature,
+                "equal_words": equal_words,
+                "patience": patience,
+                "seed": searches.seed,
+                "held_out": held_out is not None,
+                "references": inputs.digest,
+                "held_out_references": None if held_out_inputs is None else held_out_inputs.digest,
+            }
+            stepping = Stepping(searches, most, region, first)
+            journal = Journal(folder, settings, resume=resume)  # after all checks, because it writes
+            rounds = Rounds(inputs, held_out_inputs, stepping, pool, journal, patience, on_iteration)
             rounds.run(first, iterations)
         except OutOfTime:
             used_up = "the memory" if searches.deadline.out_of_memory else "the time"
             reason = "it was interrupted" if searches.interrupts.pressed else f"{used_up} is used up"
-            if not rounds.done:
+            if rounds is None or not rounds.done:
                 raise LimitError(f"{reason} before the first decoding was over") from None
             rounds.reason, rounds.finished = reason, False
         except DecoderError as error:

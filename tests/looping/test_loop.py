@@ -551,6 +551,13 @@ def test_a_failure_names_the_iteration_and_what_to_do(tmp_path: Path) -> None:
     assert goes_on(tmp_path) == plain(looped())
 
 
+def test_time_that_is_used_up_before_the_folder_is_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "references").write_text("".join(f"{name} {text}\n" for name, text in Toy().references.items()))
+    for more in ({}, {"references": tmp_path / "references"}):
+        with pytest.raises(lpmert.LimitError, match="the time is used up before the first decoding"):
+            looped(time_limit=0, folder=tmp_path / "loop", resume=True, **more)
+
+
 def test_inputs_that_lose_their_hypotheses_are_named() -> None:
     """An output may have no alternatives, but a file that was cut off between two lists looks the same."""
 

@@ -91,6 +91,7 @@ def test_limits_and_wrong_usage(tmp_path: Path) -> None:
     ended(1, "loop", config, "--resume", "-o", config)
     undrawn = refusal("loop", config, "--folder", tmp_path / "other", "--picture", tmp_path / "loop.gif")
     assert "must end in one of" in undrawn
+    assert "no setting for feature" in refusal("loop", config, "--folder", tmp_path / "other", "--write", "kaldi")
     assert not (tmp_path / "other").exists()  # told before anything is decoded
     assert config.read_text().startswith("\nweights")
 
