@@ -124,12 +124,14 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         if self in self._entered:
             self._entered.remove(self)
-            while self._previous and not self._entered:
-                signal.signal(*self._previous.popitem())
+            if not self._entered:
+                for number, handler in self._previous.items():
+                    signal.signal(number, handler)
+                self._previous.clear()
 
     @classmethod
     def _press(cls, number: int, frame: FrameType | None) -> None:
-        if cls._entered[0].pressed:
+        if not cls._entered or cls._entered[0].pressed:  # none: a signal while the first enters or the last leaves
             cls._previous[number](number, frame)
         for one in cls._entered:
             one.pressed, one.number = True, number

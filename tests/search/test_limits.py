@@ -183,6 +183,27 @@ def test_the_first_ctrl_c_is_noted_and_the_second_raises() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("entering", [True, False])
+def test_ctrl_c_while_handlers_change_is_raised_as_usual(entering: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = signal.signal
+
+    def pressed(number: int, handler: Any) -> None:
+        if entering:
+            change(number, handler)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        if entering:
+            patched.setattr(signal, "signal", pressed)
+        with pytest.raises(KeyboardInterrupt), Interrupts():
+            patched.setattr(signal, "signal", pressed)
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+    assert interrupts.pressed
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_second_signal_aborts_a_command(number: signal.Signals) -> None:
     done = python("-c", SCRIPT, int(number), code=128 + number)
