@@ -9,7 +9,7 @@
 //     Budget    sums loss, second; parameters most, u, v: min(1/2, u * loss) if second <= most,
 //               else min(1, 1/2 + v * (second - most))
 //
-// The `check` of a metric in `lpmert.metrics.base` rejects statistics that its formula does not take. Then the loss is
+// The `check` of a metric in `lpmert.metrics.ratio` rejects statistics that its formula does not take. Then the loss is
 // at least 0, and at most 1 unless the metric is a fraction.
 #pragma once
 
@@ -24,8 +24,8 @@ enum Kind : Index { BLEU, FRACTION, CHRF, BUDGET };
 
 inline constexpr double UNIT = 0x1p-48;  // height of one unit
 inline constexpr Index FORBIDDEN = -1;   // class of a hypothesis that no weights in the region choose
-inline constexpr double WIDEST =
-    256.0;  // least tangent point as a share of the largest sum: steeper ones round too much
+// Tangents are taken at no less than 1 / WIDEST of the largest sum: a steeper slope would drown the others in rounding.
+inline constexpr double WIDEST = 256.0;
 inline constexpr double LARGEST = 1e3;  // a minorant whose terms add up to more is useless
 // Most units that rounding may take off a bound. Beyond, counts differ so much that the bound could leave 64 bits.
 inline constexpr double MOST_LOST_UNITS = 0x1p60;

@@ -3,6 +3,7 @@
 //
 // It reads a block of whole lines at a time, and only plain spellings. For anything else it returns None; then a reader
 // in Python, which knows every spelling and can say what is wrong, reads the block.
+#include <charconv>
 #include <string_view>
 #include <unordered_map>
 
@@ -29,8 +30,8 @@ enum Cell : int { NUMBER, COUNT, WORD, TEXT, SKIPPED, N_CELLS };
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Whether a text spells a plain number below 2**53; if so, set the nearest double. Integers up to 2**53 and powers of
-// ten up to 10**22 are doubles, so one quotient of them is rounded once and correctly (W. D. Clinger, How to read
-// floating point numbers accurately, PLDI 1990). Numbers with more digits or an exponent are converted by Python.
+// ten up to 10**22 are doubles, so one product or quotient of them is rounded once and correctly (W. D. Clinger, How to
+// read floating point numbers accurately, PLDI 1990). Numbers with more digits are converted by Python.
 bool number_of(std::string_view text, double& value) {
     if (text.size() > LONGEST) return false;
     const char *at = text.data(), *const end = at + text.size();
@@ -47,9 +48,16 @@ bool number_of(std::string_view text, double& value) {
         if (n_digits == 0 && *at == '0') continue;
         if (++n_digits <= MOST_DIGITS) digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
     }
-    if (any && at == end && n_digits <= MOST_DIGITS && digits <= static_cast<std::uint64_t>(EXACT_INTEGERS) &&
-        n_behind <= LARGEST_POWER) {
-        value = static_cast<double>(digits) / POWERS[n_behind];
+    int power = 0;
+    if (any && at != end && (*at == 'e' || *at == 'E')) {
+        const char* const first = at + 1 + (end - at > 2 && at[1] == '+' && is_digit(at[2]));
+        const auto [stop, error] = std::from_chars(first, end, power);
+        if (error == std::errc()) at = stop;
+    }
+    const bool small = power >= n_behind - LARGEST_POWER && power <= n_behind + LARGEST_POWER;
+    if (any && at == end && n_digits <= MOST_DIGITS && digits <= static_cast<std::uint64_t>(EXACT_INTEGERS) && small) {
+        const double whole = static_cast<double>(digits);
+        value = power < n_behind ? whole / POWERS[n_behind - power] : whole * POWERS[power - n_behind];
         if (negative) value = -value;
     } else {
         char copy[LONGEST + 1];
