@@ -311,10 +311,10 @@ class ChoicesSearch {
         }
         return descend();
     }
-    // The cheapest row of a list that is not ruled out, the first of equals; -1 if none is left.
-    Index cheapest_of(Index s) const {
+    // The cheapest row of a list, from a row on, that is not ruled out, the first of equals; -1 if none is left.
+    Index cheapest_of(Index s, Index from) const {
         Index best = -1;
-        for (Index i = first(s); i < first(s + 1) && (ratio_ || best < 0); ++i)
+        for (Index i = from; i < first(s + 1) && (ratio_ || best < 0); ++i)
             if (!excluded_[i] && (best < 0 || costs_[i] < costs_[best])) best = i;
         return best;
     }
@@ -328,7 +328,7 @@ class ChoicesSearch {
         if (ratio_) return lay_prices();
         sum_ = 0;
         for (Index s = 0; s < n_open_; ++s) {
-            const Index row = chosen_[s] < 0 ? cheapest_[s] = cheapest_of(s) : first(s) + chosen_[s];
+            const Index row = chosen_[s] < 0 ? cheapest_[s] = cheapest_of(s, first(s)) : first(s) + chosen_[s];
             if (row < 0) return false;
             sum_ += costs_[row];
         }
@@ -350,7 +350,7 @@ class ChoicesSearch {
             if (chosen_[s] >= 0) continue;
             for (Index i = first(s); i < first(s + 1); ++i)
                 if (!excluded_[i]) prices_[i] = useful ? ratio_->cost(minorant_.slopes, i) : 0;
-            cheapest_[s] = cheapest_of(s);
+            cheapest_[s] = cheapest_of(s, first(s));
             least += prices_[cheapest_[s]];
         }
         node().bound = std::max(node().bound, least);
@@ -383,7 +383,7 @@ class ChoicesSearch {
                     attained_[row] = visit_;
                 } else {
                     rule_out(row);
-                    const Index next = cheapest_of(s);
+                    const Index next = cheapest_of(s, ratio_ ? first(s) : row + 1);  // of sums, all before are out
                     if (next < 0) return State::closed;
                     const Index rise = costs_[next] - costs_[row];
                     raised_[s] += static_cast<double>(rise);
